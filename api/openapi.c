@@ -42,23 +42,75 @@ static void media(struct jout *j, const char *type, const char *schema)
     jout_close(j, '}');
 }
 
-static void parameter(struct jout *j, const char *path)
+static void open_parameter(struct jout *j, const char *name, size_t n, const char *in,
+                           const char *type)
 {
-    const char *p = strchr(path, '{');
-    if (!p)
-        return;
-    jout_key(j, "parameters");
-    jout_open(j, '[');
     jout_open(j, '{');
     jout_key(j, "name");
-    jout_bytes(j, p + 1, strcspn(p + 1, "}"));
-    jout_put_str(j, "in", "path");
-    jout_put_bool(j, "required", true);
+    jout_bytes(j, name, n);
+    jout_put_str(j, "in", in);
+    jout_put_bool(j, "required", strcmp(in, "path") == 0);
     jout_key(j, "schema");
     jout_open(j, '{');
-    schema_type(j, "string", "");
+    schema_type(j, type, "");
+}
+
+static void close_parameter(struct jout *j)
+{
     jout_close(j, '}');
     jout_close(j, '}');
+}
+
+static void query(struct jout *j, const char *name, const char *type)
+{
+    open_parameter(j, name, strlen(name), "query", type);
+    close_parameter(j);
+}
+
+/* Lists that come in pages, and the most that one may have. */
+static const struct page {
+    const char *route;
+    int64_t most;
+    bool has_metadata; /* and can be cut down to things that have some */
+} pages[] = {
+    {"files", 10000, false},     {"batches", 100, false},          {"jobs", 1000, true},
+    {"job_events", 1000, false}, {"job_checkpoints", 1000, false}, {"response_items", 100, false},
+    {"chats", 100, true},        {"chat_messages", 100, false}};
+
+static void page(struct jout *j, const struct page *p)
+{
+    open_parameter(j, "limit", 5, "query", "integer");
+    jout_put_int(j, "minimum", 1);
+    jout_put_int(j, "maximum", p->most);
+    close_parameter(j);
+    query(j, "after", "string");
+    query(j, "order", "'asc'|'desc'");
+    if (!p->has_metadata)
+        return;
+    jout_open(j, '{');
+    jout_put_str(j, "name", "metadata");
+    jout_put_str(j, "in", "query");
+    jout_put_str(j, "style", "deepObject");
+    jout_key(j, "schema");
+    jout_open(j, '{');
+    schema_type(j, "{}string", "");
+    close_parameter(j);
+}
+
+static void parameters(struct jout *j, const char *path, const char *route)
+{
+    const char *p = strchr(path, '{');
+    jout_key(j, "parameters");
+    jout_open(j, '[');
+    if (p) {
+        open_parameter(j, p + 1, strcspn(p + 1, "}"), "path", "string");
+        close_parameter(j);
+    }
+    for (size_t i = 0; i < sizeof pages / sizeof *pages; i++)
+        if (strcmp(pages[i].route, route) == 0)
+            page(j, &pages[i]);
+    if (strcmp(route, "chats") == 0)
+        query(j, "model", "string");
     jout_close(j, ']');
 }
 
@@ -133,7 +185,7 @@ static void operation(struct jout *j, const struct openapi_route *r,
     jout_open(j, '[');
     jout_str(j, op->tag);
     jout_close(j, ']');
-    parameter(j, r->path);
+    parameters(j, r->path, op->name);
     request(j, r, op->request);
     responses(j, r, op);
     jout_key(j, "security");

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rows of params.def as JSON Schema. Fields that are refused are left out. Every field may be null,
- * which is as if it were not there; that is said of the required ones only.
+ * Rows of params.def as JSON Schema. Fields that are refused are left out. A field that is not
+ * required may be null, which is as if it were not there.
  */
 #include "api/openapi_request.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "api/params.h"
@@ -52,16 +53,23 @@ static void bound(struct jout *j, const char *key, double x)
         jout_put_num(j, key, x);
 }
 
-/* "a|b" as an array. */
+/* The words of "a|b" as members of an array. */
 static void words(struct jout *j, const char *list)
 {
-    jout_open(j, '[');
     for (const char *p = list; *p;) {
         size_t n = strcspn(p, "|");
         jout_bytes(j, p, n);
         p += n + (p[n] == '|');
     }
-    jout_close(j, ']');
+}
+
+static bool has_word(const char *list, const char *word)
+{
+    size_t n = strlen(word);
+    for (const char *p = list ? strstr(list, word) : NULL; p; p = strstr(p + 1, word))
+        if ((p == list || p[-1] == '|') && (!p[n] || p[n] == '|'))
+            return true;
+    return false;
 }
 
 static const char *hint_type(json_type type)
@@ -74,33 +82,42 @@ static const char *hint_type(json_type type)
                                   : "object";
 }
 
-static void property(struct jout *j, const struct param_row *row)
+static void put_type(struct jout *j, const char *type, const char *about, bool is_required)
+{
+    char both[160];
+    snprintf(both, sizeof both, is_required ? "%s" : "%s|null", type);
+    schema_type(j, both, about);
+}
+
+static void property(struct jout *j, const struct param_row *row, bool is_required)
 {
     switch (row->kind) {
     case PARAM_INT:
     case PARAM_NUM:
-        schema_type(j, row->kind == PARAM_INT ? "integer" : "number", "");
+        put_type(j, row->kind == PARAM_INT ? "integer" : "number", "", is_required);
         bound(j, "minimum", row->min);
         bound(j, "maximum", row->max);
         return;
     case PARAM_BOOL:
-        schema_type(j, "boolean", "");
+        put_type(j, "boolean", "", is_required);
         return;
     case PARAM_TEXT:
-        schema_type(j, "string", "");
+        put_type(j, "string", "", is_required);
         jout_put_int(j, "minLength", 1);
         bound(j, "maxLength", row->max);
         return;
     case PARAM_READ:
-        schema_type(j, row->words, "");
+        put_type(j, row->words, "", is_required);
         return;
     case PARAM_WORD:
-        schema_type(j, "string", "");
         jout_key(j, "enum");
+        jout_open(j, '[');
         words(j, row->words);
+        jout_null(j);
+        jout_close(j, ']');
         return;
     case PARAM_HINT:
-        schema_type(j, hint_type(row->type), "Changes nothing here");
+        put_type(j, hint_type(row->type), "Changes nothing here", is_required);
         return;
     case PARAM_REFUSED:
         return;
@@ -119,13 +136,15 @@ static void schema(struct jout *j, size_t i)
             continue;
         jout_key(j, param_rows[k].name);
         jout_open(j, '{');
-        property(j, &param_rows[k]);
+        property(j, &param_rows[k], has_word(request[i].required, param_rows[k].name));
         jout_close(j, '}');
     }
     jout_close(j, '}');
     if (request[i].required) {
         jout_key(j, "required");
+        jout_open(j, '[');
         words(j, request[i].required);
+        jout_close(j, ']');
     }
     jout_close(j, '}');
 }

@@ -48,10 +48,16 @@ static void reference(struct jout *j, const char *p, size_t n)
 static void single(struct jout *j, const char *p, size_t n)
 {
     int depth = 0;
-    for (; n > 2 && (!memcmp(p, "[]", 2) || !memcmp(p, "{}", 2)); p += 2, n -= 2, depth++) {
+    while (n > 2 && (*p == '[' || *p == '{')) {
+        bool is_full = p[1] == '1'; /* [1]: it holds something */
         jout_put_str(j, "type", *p == '[' ? "array" : "object");
+        if (is_full)
+            jout_put_int(j, "minItems", 1);
         jout_key(j, *p == '[' ? "items" : "additionalProperties");
         jout_open(j, '{');
+        p += 2 + is_full;
+        n -= (size_t)(2 + is_full);
+        depth++;
     }
     if (*p == '#') {
         reference(j, p + 1, n - 1);

@@ -8,7 +8,7 @@
  *     string integer number boolean object any null     'word'     exactly this string
  *     []T  an array of T     {}T  an object with values T     #Name  another schema     T|T  either
  *
- * [] and {} bind tighter than |.
+ * [] (or [1], which holds something) and {} bind tighter than |.
  *
  * Thread: any; constant.
  */

@@ -154,6 +154,9 @@ static void types_are_read(void **state)
         {"any", "{}"},
         {"[][]integer", "{\"type\":\"array\",\"items\":{\"type\":\"array\",\"items\":"
                         "{\"type\":\"integer\"}}}"},
+        {"[1]string|null",
+         "{\"anyOf\":[{\"type\":\"array\",\"minItems\":1,\"items\":{\"type\":\"string\"}},"
+         "{\"type\":\"null\"}]}"},
         {"{}#Model", "{\"type\":\"object\",\"additionalProperties\":"
                      "{\"$ref\":\"#/components/schemas/Model\"}}"},
         {"'a b'|null", "{\"anyOf\":[{\"const\":\"a b\"},{\"type\":\"null\"}]}"},

@@ -209,7 +209,7 @@ def outside(schema, value):
         and float(value).is_integer()
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         return True
-    if schema["type"] == "integer" and not is_int:
+    if schema["anyOf"][0]["type"] == "integer" and not is_int:
         return True
     return not schema["minimum"] <= value <= schema["maximum"]
 
@@ -235,6 +235,17 @@ def bounds_are_held(server, api):
     grown = server.rss() - rss
     assert grown < 64 << 20, f"{grown >> 20} MiB more"
     return f"{n} refused"
+
+
+def messages_are_described(server, api):
+    """Of InputMessage: every role that it has is taken, no other, and contents of its kinds alone."""
+    fields = api.schemas["InputMessage"]["properties"]
+    roles = [x["const"] for x in fields["role"]["anyOf"]]
+    for message, fits in [({"role": r, "content": "x"}, True) for r in roles] + [
+            ({"role": "somebody", "content": "x"}, False), ({"content": "x"}, False), ({"role": "user", "content": 7}, False),
+            ({"role": "user", "content": [{"type": "text", "text": "x"}]}, True), ({"role": "user", "content": {}}, False)]:
+        r = server.post("/v1/chat/completions", {**CHAT, "messages": [message, *CHAT["messages"]]}, **ROOT)
+        assert (r.status == 200) == fits, (message, r)
 
 
 def deep_json_is_refused(server):
@@ -388,6 +399,7 @@ def main():
             cases.run("schemas were met", lambda: api_met(api))
             cases.run("keys", lambda: keys_are_asked_for(s, api, model))
             cases.run("bounds", lambda: bounds_are_held(s, api))
+            cases.run("messages", lambda: messages_are_described(s, api))
             cases.run("deep JSON", lambda: deep_json_is_refused(s))
             cases.run("ids out of range", lambda: ids_out_of_range(s))
             cases.run("adapters need a root", lambda: adapters_need_a_root(s))
