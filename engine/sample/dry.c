@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+enum { BREAKER_TOK = 48 }; /* more than a breaker has: one for each byte, and the first */
+
 static bool breaks(const struct sample_params *p, int32_t id)
 {
     return p->dry_breaks && p->dry_breaks[id / 32] >> id % 32 & 1;
@@ -28,20 +30,25 @@ static int64_t breaker_at(const struct sample_params *p, const int32_t *text, in
     return longest;
 }
 
-/* Tokens behind the last breaker. */
-static int64_t reach(const struct sample_params *p, const int32_t *text, int64_t n)
+/* Tokens behind the last breaker, or `most` where there are as many at least: breakers may be many,
+ * so no more of the text is looked at than it repeats. */
+static int64_t reach(const struct sample_params *p, const int32_t *text, int64_t n, int64_t most)
 {
-    for (int64_t at = n - 1; at >= 0; at--) {
-        int64_t len = breaker_at(p, text, n, at);
+    for (int64_t at = n - 1, len; at >= 0; at--) {
+        len = breaker_at(p, text, n, at);
         if (len)
-            return n - at - len;
+            return n - at - len < most ? n - at - len : most;
+        if (n - at - BREAKER_TOK >= most)
+            break;
     }
-    return n;
+    return most;
 }
 
-/* length[k]: how many tokens before text[n - k] are those at the text's end, for k from 1. */
-static void lengths(const int32_t *text, int64_t n, int32_t *length)
+/* length[k]: how many tokens before text[n - k] are those at the text's end, for k from 1. The
+ * longest of them. */
+static int64_t lengths(const int32_t *text, int64_t n, int32_t *length)
 {
+    int64_t longest = 0;
     const int32_t *end = text + n - 1; /* end[-i]: the i'th token from the end */
     int64_t lo = 0, hi = 0;            /* the stretch that reaches furthest: [lo, hi) */
     for (int64_t k = 1; k < n; k++) {
@@ -50,11 +57,13 @@ static void lengths(const int32_t *text, int64_t n, int32_t *length)
         while (k + len < n && end[-len] == end[-k - len])
             len++;
         length[k] = (int32_t)len;
+        longest = len > longest ? len : longest;
         if (k + len > hi) {
             lo = k;
             hi = k + len;
         }
     }
+    return longest;
 }
 
 static double penalty(const struct sample_params *p, int64_t length)
@@ -71,10 +80,11 @@ void dry_edit(const struct sample_params *p, const int32_t *text, int64_t n, int
     int64_t last = p->dry_last < 0 || p->dry_last > n ? n : p->dry_last;
     text += n - last;
     n = last;
-    int64_t most = reach(p, text, n);
+    int64_t most = lengths(text, n, length);
+    if (most >= p->dry_allowed)
+        most = reach(p, text, n, most);
     if (most < p->dry_allowed)
         return;
-    lengths(text, n, length);
     for (int64_t k = 1; k < n; k++)
         longest[text[n - k]] = -1;
     for (int64_t k = 1; k < n; k++) {
