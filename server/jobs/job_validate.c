@@ -193,7 +193,8 @@ int job_validate(struct job_run *r, struct err *e)
     const char *valid = r->job.validation_file;
     snprintf(text, sizeof text, "Validating training file: %s%s%s", r->job.training_file,
              valid ? " and validation file: " : "", valid ? valid : "");
-    if (job_say(r, "message", text, NULL, e))
+    /* nothing is said behind the end of a job that was cancelled since it was taken */
+    if (job_move(r, JOB_VALIDATING, 1u << JOB_VALIDATING, "info", text, e))
         return -1;
     int rc = job_read_files(r, e);
     if (rc)

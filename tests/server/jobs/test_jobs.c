@@ -566,6 +566,24 @@ static void checkpoints_are_deleted_twice(void **state)
     assert_err(store_tuned_drop(w->store, "me", name, &e), &e, ERR_NOT_FOUND, "no such model");
 }
 
+/* Faults: an event behind the last one of a job that ended while its stage began. */
+static void nothing_is_said_behind_the_end(void **state)
+{
+    struct world *w = *state;
+    struct jobs j = {.opt = {.engine = w->engine, .store = w->store, .dir = w->dir}};
+    struct job_run r = {.jobs = &j, .arena = &w->arena};
+    struct err e = ERR_INIT;
+    size_t before, behind;
+    put_job(w, "ftjob-late", "file-none", 1);
+    r.job = wait_for(w, "ftjob-late", ENDS, 0);
+    events(w, "ftjob-late", &before);
+    r.job.state = JOB_VALIDATING; /* as it was read before */
+    assert_err(job_validate(&r, &e), &e, ERR_BUSY, "another state");
+    events(w, "ftjob-late", &behind);
+    assert_int_equal(before, behind);
+    assert_int_equal(get(w, "ftjob-late").state, JOB_FAILED);
+}
+
 static void leave(struct world *w, const char *folder, const char *name)
 {
     struct err e = ERR_INIT;
@@ -613,6 +631,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(full_training, setup, teardown),
         cmocka_unit_test_setup_teardown(memory_is_planned, setup, teardown),
         cmocka_unit_test_setup_teardown(checkpoints_are_deleted_twice, setup, teardown),
+        cmocka_unit_test_setup_teardown(nothing_is_said_behind_the_end, setup, teardown),
         cmocka_unit_test_setup_teardown(tuned_models_come_back, setup, teardown),
     };
     api_json_init();
