@@ -32,7 +32,7 @@ from test_tuning import ENDS, JOBS, MODEL, Client, rows  # noqa: E402
 
 KILLS = int(os.environ.get("TEST_KILLS") or (200 if os.environ.get("TEST_FAULTS") == "full" else 8))
 HYPER = {"n_epochs": 5, "batch_size": 4, "learning_rate_multiplier": 20}
-OPEN_MOST = 3
+OPEN_MOST, FILES_MOST = 3, 60  # each file is read again behind each kill
 SEED = int(os.environ.get("TEST_SEED") or random.SystemRandom().randrange(1 << 32))
 
 
@@ -57,6 +57,9 @@ class World:
     # ---- what clients do
 
     def upload(self):
+        if len(self.files) >= FILES_MOST:
+            self.delete()
+            return
         data = rows(self.random.randrange(1, 40))
         self.files[self.c.file(data)] = data
 
@@ -128,10 +131,14 @@ class World:
         listed = {f["id"] for f in self.c.get("/v1/files").json["data"]}
         lie = {p.name for p in (self.tmp / "data/files").iterdir()}
         assert listed <= lie, listed - lie
-        for file, data in self.files.items():
+        for file, data in list(self.files.items()):
             assert file in listed or file in self.maybe, f"{file} is lost"
+            self.maybe.discard(file)  # from here on it is there for good, or gone
             if file in listed:
                 assert self.c.get(f"/v1/files/{file}/content").body == data, file
+            else:
+                self.dropped.add(file)
+                del self.files[file]
         assert not listed & self.dropped, f"back again: {listed & self.dropped}"
 
     def check_job(self, job, seen):
@@ -154,6 +161,8 @@ class World:
             for p in self.c.get(f"{JOBS}/{job}/checkpoints").json["data"]:
                 model = p["fine_tuned_model_checkpoint"]
                 assert self.c.ask("DELETE", f"/v1/models/{model}").status == 200, model
+            for file in set(j["result_files"]) - set(self.files):
+                assert self.c.ask("DELETE", f"/v1/files/{file}").status == 200, file
 
     def list_jobs(self):
         """Of all pages."""
