@@ -48,7 +48,8 @@ static uint8_t *leaf_for(struct uclass *u, uint32_t c)
 {
     uint16_t *at = &u->block[c >> 8];
     if (*at == 1) {
-        u->leaf = xrealloc(u->leaf, (u->n_leaf + 1) * sizeof *u->leaf);
+        if ((u->n_leaf & (u->n_leaf - 1)) == 0) /* all that there was room for */
+            u->leaf = xrealloc(u->leaf, 2 * u->n_leaf * sizeof *u->leaf);
         memset(u->leaf[u->n_leaf], 0, sizeof *u->leaf);
         *at = (uint16_t)u->n_leaf++;
     }
