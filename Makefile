@@ -116,6 +116,8 @@ $(addprefix $(B)/engine/quant/,factor.o matrix.o): CFLAGS_own += $(if $(filter r
 # asan's stack of frames that have returned is aligned to 32 bytes, vectors of 64 lie in them (gcc 12)
 $(B)/kernels/%.o: CFLAGS_own := $(if $(filter fuzz,$(MODE)),-fno-sanitize=all) \
                   $(if $(filter asan,$(MODE)),--param=asan-use-after-return=0)
+# where there are millions of inputs, not all of the dear ones are tried to their end
+$(B)/tests/fuzz/%.o: CFLAGS_own := $(if $(filter fuzz,$(MODE)),-DFUZZ_MILLIONS)
 ISA_avx2   := -mavx2 -mfma -mf16c
 ISA_avx512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vbmi -mavx512vnni -mavx512bf16 -mfma \
               -mprefer-vector-width=512

@@ -22,7 +22,11 @@ static const char *const kinds[] = {"gpt2",    "llama3", "deepseek",     "qwen2"
                                     "clip",    "added",  "falcon",       "words", "roberta",
                                     "xlmr",    "t5",     "unigram_bytes"};
 
-enum { N_KIND = sizeof kinds / sizeof *kinds, N_EXACT = 3 /* give back every text */ };
+enum {
+    N_KIND = sizeof kinds / sizeof *kinds,
+    N_EXACT = 3 /* give back every text */,
+    LONGEST = 1024
+};
 
 static struct tokenizer *load(const char *kind)
 {
@@ -107,7 +111,7 @@ static void check_list(const struct tokenizer *t, const struct tok_list *l, size
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    if (size < 2)
+    if (size < 2 || size > LONGEST)
         return 0;
     unsigned kind = data[0] % N_KIND;
     const struct tokenizer *t = get(kind);
