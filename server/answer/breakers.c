@@ -12,6 +12,7 @@ enum { TOKEN_BYTES_MAX = 1 << 20 };
 
 struct way {
     const struct tokenizer *tokenizer;
+    bool begins[256]; /* bytes that breakers begin with */
     uint32_t *breaks; /* a bit for each id */
     int32_t *list;    /* [SAMPLE_LISTS_MAX] */
     int32_t n;
@@ -49,19 +50,30 @@ static int look(struct way *w, int32_t id, const struct buf *text, const struct 
     return 0;
 }
 
+/* Most tokens hold no byte that a breaker begins with. */
+static bool may_hold(const struct way *w, const struct buf *text)
+{
+    for (size_t i = 0; i < text->len; i++)
+        if (w->begins[(unsigned char)text->data[i]])
+            return true;
+    return false;
+}
+
 static int look_through(struct way *w, const struct api_request *q, size_t n_vocab, struct err *e)
 {
     struct detok *d = detok_new(w->tokenizer, false);
     struct buf text;
     int rc = 0;
     buf_init(&text, TOKEN_BYTES_MAX);
+    for (size_t i = 0; i < q->n_breaker; i++)
+        w->begins[(unsigned char)*q->breaker[i].p] = true;
     for (size_t id = 0; id < n_vocab && !rc; id++) {
         size_t n;
         buf_clear(&text);
         if (!tokenizer_piece(w->tokenizer, (int32_t)id, &n) ||
             detok_bytes(d, (int32_t)id, &text, NULL))
             continue;
-        for (size_t i = 0; i < q->n_breaker && !rc; i++)
+        for (size_t i = 0; i < q->n_breaker && !rc && may_hold(w, &text); i++)
             rc = look(w, (int32_t)id, &text, &q->breaker[i], e);
     }
     buf_release(&text);
