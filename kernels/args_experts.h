@@ -130,6 +130,30 @@ struct k_experts_bias {
     int64_t ld_bias, ld_y, ld_dy, n_expert, top, m, d;
 };
 
+/* experts_rows: y[i] = row from[i] / top of x, times weight[from[i]] where there are weights:
+ * routed rows of numbers, for adapters. Unit: a row. */
+struct k_experts_rows {
+    const float *x;
+    const int32_t *from;
+    const float *weight; /* [m]; NULL: none */
+    const int32_t
+        *n_used; /* of experts_groups: where it is 0 nobody reads them, and none are made */
+    float *y;    /* [m, d] */
+    int64_t ld_x, top, m, d;
+};
+
+/* experts_groups: from groups of rows, of which each expert has halves of its own that stand behind
+ * those of the expert before, the groups of routed rows that have an adapter and are not empty. One
+ * unit. */
+struct k_experts_groups {
+    const struct k_lora_group *group; /* [n_group] disjoint, ascending rows */
+    const int32_t *from, *start;
+    struct k_lora_group *to; /* [n_group * n_expert] */
+    int32_t *n_used;         /* how many there are */
+    int64_t n_group, n_expert, top;
+    int64_t n, k; /* outputs and inputs of an expert's halves */
+};
+
 /* dbias[n] += the routed rows of one expert in their order; those that `from` names are weighed. */
 struct k_experts_bias_dw {
     const float *dy;     /* routed rows; with `from` those of before */

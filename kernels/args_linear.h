@@ -143,7 +143,8 @@ struct k_lora { /* the product with a stays in t for the backward */
     int64_t ld_x, m, k, n;
     const struct k_lora_group *group; /* disjoint, ascending rows */
     int64_t n_group;
-    float *t; /* [m, rank_max] */
+    const int32_t *n_used; /* how many of them there are, made by experts_groups; NULL: all */
+    float *t;              /* [m, rank_max] */
     int64_t rank_max;
     float *y; /* [m, n], added to */
     int64_t ld_y;

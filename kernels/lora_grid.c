@@ -13,14 +13,14 @@ static int64_t rows_units(const struct k_lora_group *g)
 int64_t lora_row_units(const struct k_lora *a)
 {
     int64_t units = 0;
-    for (int64_t i = 0; i < a->n_group; i++)
+    for (int64_t i = 0; i < lora_groups(a); i++)
         units += rows_units(&a->group[i]);
     return units;
 }
 
 bool lora_rows_next(const struct k_lora *a, struct lora_walk *w, struct lora_rows *rows)
 {
-    for (; w->unit < w->hi && w->group < a->n_group; w->group++) {
+    for (; w->unit < w->hi && w->group < lora_groups(a); w->group++) {
         const struct k_lora_group *g = &a->group[w->group];
         int64_t units = rows_units(g), at = w->unit - w->first;
         if (at < units) {
@@ -48,7 +48,7 @@ static int64_t db_units(const struct k_lora *a, const struct k_lora_group *g)
 int64_t lora_dw_units(const struct k_lora *a)
 {
     int64_t units = 0;
-    for (int64_t i = 0; i < a->n_group; i++)
+    for (int64_t i = 0; i < lora_groups(a); i++)
         units += da_units(a, &a->group[i]) + db_units(a, &a->group[i]);
     return units;
 }

@@ -33,6 +33,11 @@ static inline bool lora_has(const struct k_lora_group *g)
     return g->a || g->a_bf16;
 }
 
+static inline int64_t lora_groups(const struct k_lora *a)
+{
+    return a->n_used ? *a->n_used : a->n_group;
+}
+
 int64_t lora_row_units(const struct k_lora *a);
 
 /* What the walk's next units have in one group; false: none is left. */

@@ -411,6 +411,83 @@ int experts_weigh_cuda(const void *args, void *stream)
     return launch_rows(experts_weigh_kernel, a->m, stream, *a);
 }
 
+/* ---- adapters ------------------------------------------------------------------------------- */
+
+static __global__ void experts_rows_kernel(struct k_experts_rows a)
+{
+    if (a.n_used && *a.n_used == 0)
+        return;
+    for (int64_t i = each_row(); i < a.m; i += each_rows()) {
+        const float *x = a.x + row_from(a.from, a.top, i) * a.ld_x;
+        float w = a.weight ? a.weight[a.from[i]] : 1.0f;
+        for (int64_t j = each_col(); j < each_end(a.d); j += EACH_X)
+            a.y[i * a.d + j] = w * x[j];
+    }
+}
+
+int experts_rows_cuda(const void *args, void *stream)
+{
+    const struct k_experts_rows *a = (const struct k_experts_rows *)args;
+    return launch_each(experts_rows_kernel, a->m, a->d, stream, *a);
+}
+
+static __device__ void group_of(const struct k_experts_groups &a, const struct k_lora_group &g,
+                                int64_t expert, struct k_lora_group *to)
+{
+    int64_t half_a = expert * g.rank * a.k, half_b = expert * g.rank * a.n;
+    int64_t panels = expert * g.rank * ceil_div(a.n, K_NR) * K_NR;
+    *to = g;
+    to->stored = NULL;
+    to->stored_bytes = 0;
+    to->a = g.a ? g.a + half_a : NULL;
+    to->b = g.b ? g.b + half_b : NULL;
+    to->b_panels = g.b_panels ? g.b_panels + panels : NULL;
+    to->a_bf16 = g.a_bf16 ? g.a_bf16 + half_a : NULL;
+    to->b_panels_bf16 = g.b_panels_bf16 ? g.b_panels_bf16 + panels : NULL;
+    to->da = g.da ? g.da + half_a : NULL;
+    to->db = g.db ? g.db + half_b : NULL;
+}
+
+/* The first of an expert's routed rows from `lo` on that is row `row` or one behind it. */
+static __device__ int64_t first_from(const struct k_experts_groups &a, int64_t lo, int64_t hi,
+                                     int64_t row)
+{
+    while (lo < hi) {
+        int64_t mid = (lo + hi) / 2;
+        if (a.from[mid] / a.top < row)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+/* One thread: the groups of an expert stand behind those of the one before, of any number. */
+static __global__ void experts_groups_kernel(struct k_experts_groups a)
+{
+    int32_t n = 0;
+    for (int64_t e = 0; e < a.n_expert; e++) {
+        int64_t at = a.start[e], end = a.start[e + 1];
+        for (int64_t i = 0; i < a.n_group && at < end; i++) {
+            const struct k_lora_group &g = a.group[i];
+            int64_t lo = first_from(a, at, end, g.row_lo);
+            at = first_from(a, lo, end, g.row_hi);
+            if (lo == at || g.rank == 0 || !(g.a || g.a_bf16))
+                continue;
+            group_of(a, g, e, &a.to[n]);
+            a.to[n].row_lo = lo;
+            a.to[n++].row_hi = at;
+        }
+    }
+    *a.n_used = n;
+}
+
+int experts_groups_cuda(const void *args, void *stream)
+{
+    const struct k_experts_groups *a = (const struct k_experts_groups *)args;
+    return launch(experts_groups_kernel, dim3(1), dim3(1), 0, stream, *a);
+}
+
 /* ---- biases --------------------------------------------------------------------------------- */
 
 static __global__ void experts_bias_kernel(struct k_experts_bias a)

@@ -33,7 +33,8 @@ static __device__ bool lora_has(const struct k_lora_group &g)
 static __device__ struct lora_piece piece_of(const struct k_lora &a, int64_t i)
 {
     struct lora_piece p = {};
-    for (int64_t at = 0; at < a.n_group; at++) {
+    int64_t n_group = a.n_used ? *a.n_used : a.n_group;
+    for (int64_t at = 0; at < n_group; at++) {
         const struct k_lora_group &g = a.group[at];
         int64_t n = lora_has(g) ? ceil_div(g.row_hi - g.row_lo, LORA_TILE) : 0;
         if (i < n) {
@@ -216,6 +217,8 @@ static __device__ __forceinline__ void run_sum(const struct lora_side &s, int64_
 /* blockIdx: a run of columns, a run of ranks and a side, a group. */
 static __global__ void lora_dw_kernel(struct k_lora_bwd a)
 {
+    if (a.fwd.n_used && blockIdx.z >= (unsigned)*a.fwd.n_used)
+        return;
     const struct k_lora_group g = a.fwd.group[blockIdx.z];
     struct lora_side s = side_of(a, g, blockIdx.y % 2);
     float *parts = (float *)shared_memory(), sum[LORA_RANKS];

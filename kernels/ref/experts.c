@@ -255,6 +255,60 @@ void experts_weigh_ref(const void *args, const struct k_slice *s)
     }
 }
 
+void experts_rows_ref(const void *args, const struct k_slice *s)
+{
+    const struct k_experts_rows *a = args;
+    for (int64_t i = s->lo; i < s->hi; i++) {
+        const float *x = a->x + experts_row(a->from, a->top, i) * a->ld_x;
+        float w = a->weight ? a->weight[a->from[i]] : 1.0f;
+        for (int64_t j = 0; j < a->d; j++)
+            a->y[i * a->d + j] = w * x[j];
+    }
+}
+
+/* Of an expert what a group's adapter has, for routed rows [lo, hi). */
+static struct k_lora_group group_of(const struct k_experts_groups *a, const struct k_lora_group *g,
+                                    int64_t expert, int64_t lo, int64_t hi)
+{
+    int64_t half_a = expert * g->rank * a->k, half_b = expert * g->rank * a->n;
+    int64_t panels = expert * g->rank * linear_panels(a->n) * K_NR;
+    return (struct k_lora_group){.row_lo = lo,
+                                 .row_hi = hi,
+                                 .rank = g->rank,
+                                 .scale = g->scale,
+                                 .a = g->a ? g->a + half_a : NULL,
+                                 .b = g->b ? g->b + half_b : NULL,
+                                 .b_panels = g->b_panels ? g->b_panels + panels : NULL,
+                                 .a_bf16 = g->a_bf16 ? g->a_bf16 + half_a : NULL,
+                                 .b_panels_bf16 =
+                                     g->b_panels_bf16 ? g->b_panels_bf16 + panels : NULL,
+                                 .da = g->da ? g->da + half_a : NULL,
+                                 .db = g->db ? g->db + half_b : NULL};
+}
+
+/* An expert's routed rows ascend in the rows that they are, as the groups do. */
+void experts_groups_ref(const void *args, const struct k_slice *s)
+{
+    const struct k_experts_groups *a = args;
+    int32_t n = 0;
+    if (s->lo >= s->hi)
+        return;
+    for (int64_t e = 0; e < a->n_expert; e++) {
+        int64_t at = a->start[e], end = a->start[e + 1];
+        for (int64_t i = 0; i < a->n_group && at < end; i++) {
+            const struct k_lora_group *g = &a->group[i];
+            while (at < end && experts_row(a->from, a->top, at) < g->row_lo)
+                at++;
+            int64_t lo = at;
+            while (at < end && experts_row(a->from, a->top, at) < g->row_hi)
+                at++;
+            if (lo < at && g->rank > 0 && (g->a || g->a_bf16))
+                a->to[n++] = group_of(a, g, e, lo, at);
+        }
+    }
+    *a->n_used = n;
+}
+
 /* The expert whose routed row i is. */
 static int64_t expert_of(const int32_t *start, int64_t i)
 {

@@ -86,6 +86,19 @@ struct k_shape experts_weigh_shape(const void *args)
     return rows_shape(a->m, a->d, 4, 12 * (double)a->m, 4);
 }
 
+struct k_shape experts_rows_shape(const void *args)
+{
+    const struct k_experts_rows *a = args;
+    return rows_shape(a->n_used && !*a->n_used ? 0 : a->m, a->d, 2, 8 * (double)a->m, 1);
+}
+
+struct k_shape experts_groups_shape(const void *args)
+{
+    const struct k_experts_groups *a = args;
+    return (struct k_shape){
+        .n_unit = 1, .bytes = 2 * (double)(a->n_group * a->n_expert) * sizeof(struct k_lora_group)};
+}
+
 struct k_shape experts_bias_shape(const void *args)
 {
     const struct k_experts_bias *a = args;

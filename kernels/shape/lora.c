@@ -10,7 +10,7 @@ struct k_shape lora_shape(const void *args)
     const struct k_lora *a = args;
     struct k_shape s = {.n_unit = lora_row_units(a)};
     double k = (double)a->k, n = (double)a->n;
-    for (int64_t i = 0; i < a->n_group; i++) {
+    for (int64_t i = 0; i < lora_groups(a); i++) {
         const struct k_lora_group *g = &a->group[i];
         if (!lora_has(g))
             continue;
@@ -27,7 +27,7 @@ struct k_shape lora_bwd_shape(const void *args)
     const struct k_lora_bwd *a = args;
     struct k_shape s = {.n_unit = lora_row_units(&a->fwd)};
     double k = a->dx ? (double)a->fwd.k : 0, n = (double)a->fwd.n;
-    for (int64_t i = 0; i < a->fwd.n_group; i++) {
+    for (int64_t i = 0; i < lora_groups(&a->fwd); i++) {
         const struct k_lora_group *g = &a->fwd.group[i];
         if (!lora_has(g))
             continue;
@@ -42,7 +42,7 @@ struct k_shape lora_dw_shape(const void *args)
 {
     const struct k_lora_bwd *a = args;
     struct k_shape s = {.n_unit = lora_dw_units(&a->fwd)};
-    for (int64_t i = 0; i < a->fwd.n_group; i++) {
+    for (int64_t i = 0; i < lora_groups(&a->fwd); i++) {
         const struct k_lora_group *g = &a->fwd.group[i];
         double rows = (double)(g->row_hi - g->row_lo), rank = (double)g->rank;
         double cols = (g->da ? (double)a->fwd.k : 0) + (g->db ? (double)a->fwd.n : 0);

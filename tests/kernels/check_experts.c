@@ -574,6 +574,136 @@ void check_experts_weigh(struct check *c)
     }
 }
 
+/* ---- adapters ------------------------------------------------------------------------------- */
+
+static void rows_run(struct check *c, const struct sizes *s, int64_t d, bool weighs, bool is_used)
+{
+    int64_t m = s->m * s->top, ld = d + 2;
+    name_case(c, s, !is_used ? "unused" : weighs ? "weighed" : "plain");
+    struct k_route map = routed(c, s, true);
+    int32_t *n_used = check_buf(c, sizeof *n_used, 4);
+    *n_used = is_used;
+    struct k_experts_rows a = {.x = check_floats(c, s->m * ld, CHECK_RANDOM),
+                               .from = map.map.from,
+                               .weight = weighs ? map.map.weight : NULL,
+                               .n_used = n_used,
+                               .y = check_floats(c, m * d, CHECK_NAN),
+                               .ld_x = ld,
+                               .top = s->top,
+                               .m = m,
+                               .d = d};
+    size_t bytes = (size_t)(m * d) * sizeof *a.y;
+    float *want = check_dup(c, a.y, bytes, 4);
+    for (int64_t i = 0; i < m && is_used; i++)
+        for (int64_t j = 0; j < d; j++)
+            want[i * d + j] = (weighs ? a.weight[a.from[i]] : 1) * a.x[a.from[i] / a.top * ld + j];
+    check_slices(c, &a, (struct check_out[]){{a.y, bytes}}, 1);
+    check_bits(c, "y", a.y, want, bytes);
+}
+
+void check_experts_rows(struct check *c)
+{
+    for (int i = 0; i < N_SIZE * 3; i++) {
+        rows_run(c, &size[i / 3], 33, i % 3 == 1, i % 3 != 2);
+        rows_run(c, &size[i / 3], 1, i % 3 == 1, i % 3 != 2);
+    }
+}
+
+/* Some rows have no group, some groups no adapter, and some the halves of a narrow file. */
+static struct k_lora_group *adapters(struct check *c, const struct k_experts_groups *a, int64_t m)
+{
+    struct k_lora_group *g = check_buf(c, (size_t)a->n_group * sizeof *g + 8, 8);
+    for (int64_t i = 0; i < a->n_group; i++) {
+        int64_t rank = 1 + i % 3, lo = m * i / a->n_group, hi = m * (i + 1) / a->n_group;
+        int64_t n_a = a->n_expert * rank * a->k, n_b = a->n_expert * rank * a->n;
+        int64_t n_panels = a->n_expert * rank * linear_panels(a->n) * K_NR;
+        g[i] = (struct k_lora_group){.row_lo = lo + (lo < hi && i % 2), .row_hi = hi};
+        if (i % 4 == 3)
+            continue;
+        g[i].rank = rank;
+        g[i].scale = (float)i;
+        g[i].a = check_floats(c, n_a, CHECK_SMALL);
+        g[i].b = check_floats(c, n_b, CHECK_SMALL);
+        g[i].b_panels = check_floats(c, n_panels, CHECK_SMALL);
+        g[i].da = i % 4 ? check_floats(c, n_a, CHECK_SMALL) : NULL;
+        g[i].db = i % 4 ? check_floats(c, n_b, CHECK_SMALL) : NULL;
+        if (i % 4 == 2) {
+            g[i].a_bf16 = check_buf(c, (size_t)n_a * sizeof(k_bf16), 64);
+            g[i].b_panels_bf16 = check_buf(c, (size_t)n_panels * sizeof(k_bf16), 64);
+        }
+    }
+    return g;
+}
+
+static bool is_beside(const float *got, const float *from, int64_t distance)
+{
+    return from ? got == from + distance : !got;
+}
+
+static bool is_beside_bf16(const k_bf16 *got, const k_bf16 *from, int64_t distance)
+{
+    return from ? got == from + distance : !got;
+}
+
+static bool is_experts(const struct k_experts_groups *a, const struct k_lora_group *got,
+                       const struct k_lora_group *g, int64_t e)
+{
+    int64_t half_a = e * g->rank * a->k, half_b = e * g->rank * a->n;
+    int64_t panels = e * g->rank * linear_panels(a->n) * K_NR;
+    return got->rank == g->rank && !(got->scale < g->scale || got->scale > g->scale) &&
+           is_beside(got->a, g->a, half_a) && is_beside(got->b, g->b, half_b) &&
+           is_beside(got->b_panels, g->b_panels, panels) && is_beside(got->da, g->da, half_a) &&
+           is_beside(got->db, g->db, half_b) && is_beside_bf16(got->a_bf16, g->a_bf16, half_a) &&
+           is_beside_bf16(got->b_panels_bf16, g->b_panels_bf16, panels);
+}
+
+/* Each routed row is in the one group that has its adapter, or in none. */
+static void groups_compare(struct check *c, const struct k_experts_groups *a, int64_t m)
+{
+    int64_t e = 0, used = 0;
+    for (int64_t i = 0; i < m * a->top; i++) {
+        const struct k_lora_group *g = NULL;
+        int64_t row = a->from[i] / a->top;
+        while (a->start[e + 1] <= i)
+            e++;
+        for (int64_t k = 0; k < a->n_group; k++)
+            if (row >= a->group[k].row_lo && row < a->group[k].row_hi && a->group[k].rank > 0)
+                g = &a->group[k];
+        while (used < *a->n_used && a->to[used].row_hi <= i)
+            used++;
+        bool is_in = used < *a->n_used && a->to[used].row_lo <= i;
+        check_true(c, is_in == (g != NULL), "row %lld: an adapter or none", (long long)i);
+        if (is_in && g)
+            check_true(c, is_experts(a, &a->to[used], g, e), "row %lld: not its own", (long long)i);
+    }
+    check_true(c, *a->n_used <= a->n_group * a->n_expert, "%d groups", *a->n_used);
+    for (int32_t i = 0; i < *a->n_used; i++)
+        check_true(c, a->to[i].row_lo < a->to[i].row_hi, "group %d is empty", i);
+}
+
+void check_experts_groups(struct check *c)
+{
+    for (int i = 0; i < N_SIZE * 3; i++) {
+        const struct sizes *s = &size[i / 3];
+        name_case(c, s, "adapters");
+        struct k_route map = routed(c, s, true);
+        struct k_experts_groups a = {.from = map.map.from,
+                                     .start = map.map.start,
+                                     .n_used = check_buf(c, sizeof *a.n_used, 4),
+                                     .n_group = (int64_t[]){0, 1, 7}[i % 3],
+                                     .n_expert = s->n,
+                                     .top = s->top,
+                                     .n = 40,
+                                     .k = 5};
+        size_t bytes = (size_t)(a.n_group * a.n_expert) * sizeof *a.to;
+        a.group = adapters(c, &a, s->m);
+        a.to = check_buf(c, bytes + 8, 8);
+        *a.n_used = -1;
+        check_slices(c, &a, (struct check_out[]){{a.to, bytes}, {a.n_used, sizeof *a.n_used}}, 2);
+        groups_compare(c, &a, s->m);
+    }
+}
+
 /* ---- biases --------------------------------------------------------------------------------- */
 
 static struct k_experts_bias bias_new(struct check *c, const struct sizes *s, int64_t d)

@@ -35,10 +35,12 @@ static const int linear_at[] = {AT(linear, rows),
 static const int linear_dx_at[] = {AT(linear_dx, rows), AT(linear_dx, w.data),
                                    AT(linear_dx, w.scale), AT(linear_dx, dx), END};
 static const int linear_dw_at[] = {AT(linear_dw, dy), AT(linear_dw, x), AT(linear_dw, dw), END};
-static const int lora_at[] = {AT(lora, x), AT(lora, group), AT(lora, t), AT(lora, y), END};
+static const int lora_at[] = {AT(lora, x), AT(lora, group), AT(lora, n_used),
+                              AT(lora, t), AT(lora, y),     END};
 static const int lora_bwd_at[] = {
-    AT(lora_bwd, fwd.x), AT(lora_bwd, fwd.group), AT(lora_bwd, fwd.t), AT(lora_bwd, fwd.y),
-    AT(lora_bwd, dy),    AT(lora_bwd, dt),        AT(lora_bwd, dx),    END};
+    AT(lora_bwd, fwd.x), AT(lora_bwd, fwd.group), AT(lora_bwd, fwd.n_used),
+    AT(lora_bwd, fwd.t), AT(lora_bwd, fwd.y),     AT(lora_bwd, dy),
+    AT(lora_bwd, dt),    AT(lora_bwd, dx),        END};
 static const int route_at[] = {
     AT(route, x),         AT(route, bias),     AT(route, map.expert), AT(route, map.weight),
     AT(route, map.place), AT(route, map.from), AT(route, map.start),  END};
@@ -74,6 +76,12 @@ static const int experts_sum_at[] = {AT(experts_sum, x), AT(experts_sum, weight)
 static const int experts_weigh_at[] = {AT(experts_weigh, weight),  AT(experts_weigh, from),
                                        AT(experts_weigh, h),       AT(experts_weigh, dh),
                                        AT(experts_weigh, dweight), END};
+static const int experts_rows_at[] = {AT(experts_rows, x),      AT(experts_rows, from),
+                                      AT(experts_rows, weight), AT(experts_rows, n_used),
+                                      AT(experts_rows, y),      END};
+static const int experts_groups_at[] = {AT(experts_groups, group),  AT(experts_groups, from),
+                                        AT(experts_groups, start),  AT(experts_groups, to),
+                                        AT(experts_groups, n_used), END};
 static const int experts_bias_at[] = {AT(experts_bias, bias),
                                       AT(experts_bias, dy),
                                       AT(experts_bias, from),
@@ -231,6 +239,8 @@ static const int *const of_kernel[KERNEL_COUNT] = {
     [K_experts_sum] = experts_sum_at,
     [K_experts_weigh] = experts_weigh_at,
     [K_experts_bias] = experts_bias_at,
+    [K_experts_rows] = experts_rows_at,
+    [K_experts_groups] = experts_groups_at,
     [K_experts_bias_dot] = experts_bias_at,
     [K_experts_bias_dw] = experts_bias_dw_at,
     [K_embed] = embed_at,
