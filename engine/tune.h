@@ -163,8 +163,9 @@ bool tune_ancestor_has(const struct tune_ancestor *from, const char *targets); /
 /* Steps that such a training has. */
 int64_t tune_n_step(const struct tune_options *o);
 
-/* Whether the model has products of these names; ERR_BAD_INPUT with the one it lacks. */
-int tune_check_targets(const struct engine *g, const char *targets, struct err *e);
+/* Whether the model has products of these names, ERR_BAD_INPUT with the one it lacks, and such
+ * dropout for them. */
+int tune_check_targets(const struct engine *g, const char *targets, double dropout, struct err *e);
 
 /* Whether this engine can train by rewards, with groups of so many samples, or all weights;
  * ERR_UNSUPPORTED says why not. tune_new asks them, too. The last: texts, or vectors, or labels. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Each adapter lies as a loaded one does (engine/model/adapter.c): product after product, A by
- * rows, B as panels.
+ * rows, B as panels; of experts it has none, as nobody's has who does not ask for them.
  */
 #include "clients/local/bench_adapters.h"
 
@@ -51,7 +51,7 @@ int bench_adapters_init(struct bench_adapters *a, struct stream *s, struct err *
     const struct model *m = a->model;
     size_t bytes;
     for (int32_t i = 0; i < m->n_param; i++)
-        if (m->param[i].lora >= 0)
+        if (m->param[i].lora >= 0 && !m->param[i].n_half)
             a->each += a_bytes(a, &m->param[i]) + b_bytes(a, &m->param[i]);
     if (__builtin_mul_overflow(a->each, (size_t)a->n, &bytes))
         return err_set(e, ERR_TOO_LARGE, "%lld adapters are more than there is room for",
@@ -73,6 +73,8 @@ static void put(const struct bench_adapters *a, const struct param *p, const cha
     struct k_lora_group *g = &b->lora[p->lora * b->lora_stride + b->n[DIM_GROUP]];
     const void *half_a = at, *half_b = at + a_bytes(a, p);
     *g = *rows;
+    if (p->n_half)
+        return;
     g->rank = a->rank;
     g->scale = 1;
     g->stored = at;
@@ -99,7 +101,7 @@ void bench_adapters_groups(const struct bench_adapters *a, struct batch *b)
             if (p->lora < 0)
                 continue;
             put(a, p, at, &rows, b);
-            at += a_bytes(a, p) + b_bytes(a, p);
+            at += p->n_half ? 0 : a_bytes(a, p) + b_bytes(a, p);
         }
     }
 }

@@ -91,6 +91,10 @@ static double needed(const struct model *m, const struct bench_train_values *v)
         const struct param *p = &m->param[i];
         if (p->lora < 0)
             continue;
+        if (p->n_half) { /* a token goes through some experts, which have no adapters */
+            products += (double)c->n_top * (double)p->lora_n * (double)p->k;
+            continue;
+        }
         products += (double)p->n * (double)p->k;
         adapters += (double)v->rank * (double)(p->n + p->k);
     }

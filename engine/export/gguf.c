@@ -120,7 +120,7 @@ static void put_file_type(struct job *j)
     for (int32_t i = 0; i < j->shape->n_param; i++)
         for (size_t k = 0; k < sizeof kind_row / sizeof *kind_row; k++)
             if (j->tensor[i].type == kind_row[k].type && j->tensor[i].p->lora >= 0)
-                n[k] += j->tensor[i].p->n * j->tensor[i].p->k;
+                n[k] += param_half_rows(j->tensor[i].p, true, 1) * j->tensor[i].p->k;
     for (size_t k = 0; k < sizeof kind_row / sizeof *kind_row; k++)
         most = n[k] > n[most] ? k : most;
     gguf_writer_u32(j->out, "general.file_type", kind_row[most].file);

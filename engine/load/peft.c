@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * See peft.h. Patterns of ranks and alphas are regular expressions to PEFT; those that it or people
- * write are module names with at most a '^' before them, and these are what is taken here.
+ * write are module names with at most a '^' before them, or ".*\." as PEFT puts it before names of
+ * experts' parameters, and these are what is taken here.
  */
 #include "engine/load/peft.h"
 
@@ -43,6 +44,7 @@ static const char *const known[] = {
     "revision",
     "runtime_config",
     "target_modules",
+    "target_parameters",
     "task_type",
     "use_rslora",
 };
@@ -137,8 +139,10 @@ static int list_new(const struct json *v, size_t size, void *out, size_t *n, str
 static int parse_pattern(const struct json *at, const char *text, struct peft_pattern *p,
                          struct err *e)
 {
+    static const char any[] = ".*\\.";
+    size_t n_any = strncmp(text, any, sizeof any - 1) ? 0 : sizeof any - 1;
     p->is_whole = *text == '^';
-    p->end = text + p->is_whole;
+    p->end = text + p->is_whole + n_any;
     size_t n = strlen(p->end);
     if (n == 0 || n > MODULE_MAX)
         return json_err(at, e, ERR_BAD_INPUT, "a module's name has 1 to %d bytes, found %zu",
@@ -173,26 +177,44 @@ static int parse_patterns(const struct json *root, const char *key, double lo, d
     return 0;
 }
 
-static int parse_targets(struct peft *p, const struct json *root, struct err *e)
+static int parse_names(const struct json *v, struct peft_pattern **out, size_t *n, struct err *e)
 {
-    struct json v = json_member(root, "target_modules"), not = json_member(root, "exclude_modules"),
-                m;
-    p->is_open = json_is(&v, JSON_STRING);
-    if (p->is_open && !is_neutral(&v))
-        return 0;
-    if (json_get(root, "target_modules", JSON_ARRAY, &v, e) ||
-        list_new(&v, sizeof *p->target, &p->target, &p->n_target, e))
+    struct json m;
+    if (list_new(v, sizeof **out, out, n, e))
         return -1;
-    if (p->n_target == 0)
-        return json_err(&v, e, ERR_BAD_INPUT, "names no module");
-    p->is_open = !json_absent(&not ) && !is_neutral(&not );
-    struct peft_pattern *t = p->target;
-    json_each(m, v)
+    struct peft_pattern *t = *out;
+    json_each(m, *v)
     {
         if (json_as_str(&m, &t->end, e))
             return -1;
         t++;
     }
+    return 0;
+}
+
+static int parse_params(struct peft *p, const struct json *root, struct err *e)
+{
+    struct json v = {.node = NULL};
+    if (json_opt(root, "target_parameters", JSON_ARRAY, &v, e))
+        return -1;
+    return v.node ? parse_names(&v, &p->param, &p->n_param, e) : 0;
+}
+
+/* Of parameters alone no module need be named. */
+static int parse_targets(struct peft *p, const struct json *root, struct err *e)
+{
+    struct json v = json_member(root, "target_modules"), not = json_member(root, "exclude_modules");
+    p->is_open = json_is(&v, JSON_STRING) && !is_neutral(&v);
+    if (parse_params(p, root, e))
+        return -1;
+    if (p->is_open || (p->n_param && (json_absent(&v) || is_neutral(&v))))
+        return 0;
+    if (json_get(root, "target_modules", JSON_ARRAY, &v, e) ||
+        parse_names(&v, &p->target, &p->n_target, e))
+        return -1;
+    if (p->n_target == 0)
+        return json_err(&v, e, ERR_BAD_INPUT, "names no module");
+    p->is_open = !json_absent(&not ) && !is_neutral(&not );
     return 0;
 }
 
@@ -280,6 +302,7 @@ void peft_release(struct peft *p)
 {
     json_free(p->doc);
     free(p->target);
+    free(p->param);
     free(p->ranks);
     free(p->alphas);
     free(p->layer);
@@ -328,10 +351,15 @@ static bool has_layer(const struct peft *p, int64_t layer)
 
 enum peft_claim peft_claim(const struct peft *p, const char *module)
 {
-    if (!has_layer(p, layer_of(module)) ||
-        (p->n_target > 0 && !find(p->target, p->n_target, module)))
+    bool is_any = p->is_open && p->n_target == 0;
+    if (!has_layer(p, layer_of(module)) || !(is_any || find(p->target, p->n_target, module)))
         return PEFT_HAS_NOT;
     return p->is_open ? PEFT_MAY_HAVE : PEFT_HAS;
+}
+
+bool peft_claims_param(const struct peft *p, const char *name)
+{
+    return find(p->param, p->n_param, name) != NULL;
 }
 
 int64_t peft_rank(const struct peft *p, const char *module)

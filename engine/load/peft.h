@@ -5,7 +5,8 @@
  * its name: an adapter that was trained in another way must not be served as if it were not.
  *
  * A module is a product's path in the base model, as PEFT sees it:
- * "model.layers.0.self_attn.q_proj".
+ * "model.layers.0.self_attn.q_proj". A parameter is a tensor that is adapted though it is no linear
+ * layer's: "model.layers.0.mlp.experts.down_proj".
  *
  * Thread: one makes it, any reads it.
  */
@@ -39,9 +40,10 @@ struct peft {
     double alpha;
     bool is_rs;                          /* scale alpha / sqrt(rank) instead of alpha / rank */
     struct peft_pattern *target;         /* owned: [n_target] */
+    struct peft_pattern *param;          /* owned: [n_param] parameters */
     struct peft_pattern *ranks, *alphas; /* owned: the first that matches overrides */
     int64_t *layer;                      /* owned: [n_layer] the only ones; n_layer 0: all */
-    size_t n_target, n_rank, n_alpha, n_layer;
+    size_t n_target, n_param, n_rank, n_alpha, n_layer;
     bool is_open; /* the targets are an expression: which they are the tensors say */
 };
 
@@ -52,6 +54,9 @@ void peft_release(struct peft *p);
 /* Whether the config says that a module has an adapter. */
 enum peft_claim { PEFT_HAS_NOT, PEFT_MAY_HAVE, PEFT_HAS };
 enum peft_claim peft_claim(const struct peft *p, const char *module);
+
+/* Whether it says so of a parameter. */
+bool peft_claims_param(const struct peft *p, const char *name);
 
 int64_t peft_rank(const struct peft *p, const char *module);
 double peft_scale(const struct peft *p, const char *module); /* of the product of the halves */

@@ -27,7 +27,8 @@ struct product {
     struct part part;          /* of it, here */
     struct adapter_product is; /* rank 0: none here */
     void *a;                   /* borrowed from the block: [rank, k] */
-    void *b;                   /* borrowed from the block: [n, rank], as panels */
+    void *b;                   /* borrowed from the block: [n, rank], as panels; and so for each
+                                * expert where there are some, one behind the other */
     size_t bytes;              /* from a to the end of b */
 };
 
@@ -67,8 +68,9 @@ static size_t lay_out(struct adapter *a)
             continue;
         size_t each = p->is.is_bf16 ? sizeof(k_bf16) : sizeof(float);
         size_t begin = c.at;
-        p->a = carve(&c, p->is.rank * p->part.input.n, each);
-        p->b = carve(&c, linear_panels(outputs_of(&p->part)) * K_NR * p->is.rank, each);
+        int64_t n_half = p->whole->n_half ? p->whole->n_half : 1;
+        p->a = carve(&c, n_half * p->is.rank * p->part.input.n, each);
+        p->b = carve(&c, n_half * linear_panels(outputs_of(&p->part)) * K_NR * p->is.rank, each);
         p->bytes = c.at - begin;
         a->rank = p->is.rank > a->rank ? p->is.rank : a->rank;
     }
@@ -104,10 +106,10 @@ static void list_products(struct adapter *a, const struct model *m,
     for (int32_t i = 0; i < m->n_param; i++) {
         const struct param *p = &m->param[i];
         if (p->lora >= 0)
-            a->at[p->lora] =
-                (struct product){.whole = p,
-                                 .part = part_of(p, m->share ? &m->share[i] : &all, &m->ranks),
-                                 .is = at[p->lora]};
+            a->at[p->lora] = (struct product){
+                .whole = p,
+                .part = part_of_product(p, m->share ? &m->share[i] : &all, &m->ranks),
+                .is = at[p->lora]};
     }
 }
 
@@ -168,27 +170,35 @@ static int send(struct stream *s, bool is_bf16, void *to, const float *x, int64_
 static int fill_a(struct stream *s, const struct product *p, const float *half, struct err *e)
 {
     const struct part_run *in = &p->part.input;
-    int64_t rank = p->is.rank, k = p->whole->k;
-    float *x = try_alloc((size_t)(rank * in->n), sizeof *x, p->whole->name, e);
-    for (int64_t r = 0; r < rank && x; r++)
+    int64_t rows = param_half_rows(p->whole, false, p->is.rank), k = p->whole->k;
+    float *x = try_alloc((size_t)(rows * in->n), sizeof *x, p->whole->name, e);
+    for (int64_t r = 0; r < rows && x; r++)
         memcpy(x + r * in->n, half + r * k + in->lo, (size_t)in->n * sizeof *x);
-    int rc = x ? send(s, p->is.is_bf16, p->a, x, rank * in->n, e) : -1;
+    int rc = x ? send(s, p->is.is_bf16, p->a, x, rows * in->n, e) : -1;
     mem_free(x);
     return rc;
 }
 
 /* The rows of this rank's outputs, as panels. */
-static int fill_b(struct stream *s, const struct product *p, const float *half, struct err *e)
+static void put_panels(const struct product *p, const float *half, float *panels)
 {
-    int64_t rank = p->is.rank, size = linear_panels(outputs_of(&p->part)) * K_NR * rank, at = 0;
-    float *panels = try_alloc((size_t)size, sizeof *panels, p->whole->name, e);
-    for (int i = 0; i < p->part.n_output && panels; i++) {
+    int64_t rank = p->is.rank, at = 0;
+    for (int i = 0; i < p->part.n_output; i++) {
         const struct part_run *run = &p->part.output[i];
         for (int64_t o = run->lo; o < run->lo + run->n; o++, at++)
             for (int64_t r = 0; r < rank; r++)
                 panels[at / K_NR * K_NR * rank + linear_f32_at(at % K_NR, r)] = half[o * rank + r];
     }
-    int rc = panels ? send(s, p->is.is_bf16, p->b, panels, size, e) : -1;
+}
+
+static int fill_b(struct stream *s, const struct product *p, const float *half, struct err *e)
+{
+    int64_t n_half = p->whole->n_half ? p->whole->n_half : 1;
+    int64_t size = linear_panels(outputs_of(&p->part)) * K_NR * p->is.rank;
+    float *panels = try_alloc((size_t)(n_half * size), sizeof *panels, p->whole->name, e);
+    for (int64_t i = 0; i < n_half && panels; i++)
+        put_panels(p, half + i * p->whole->lora_n * p->is.rank, panels + i * size);
+    int rc = panels ? send(s, p->is.is_bf16, p->b, panels, n_half * size, e) : -1;
     mem_free(panels);
     return rc;
 }
@@ -207,19 +217,14 @@ int adapter_fill(struct adapter *a, int32_t product, const float *half_a, const 
 
 /* ---- from a directory ---------------------------------------------------------------------- */
 
-static bool is_bf16(const struct adapter_halves *h)
-{
-    return weight_k_type(h->a) == K_BF16 && weight_k_type(h->b) == K_BF16;
-}
-
 static struct adapter_product product_of(const struct adapter_files *f,
                                          const struct adapter_halves *h)
 {
-    if (!h->a)
+    if (!adapter_halves_are_there(h))
         return (struct adapter_product){0};
-    return (struct adapter_product){.rank = weight_rows(h->a),
+    return (struct adapter_product){.rank = adapter_halves_rank(f, h),
                                     .scale = (float)adapter_files_scale(f, h),
-                                    .is_bf16 = is_bf16(h)};
+                                    .is_bf16 = adapter_halves_are_bf16(h)};
 }
 
 static int tell(struct adapter *a, const struct adapter_options *o, struct adapter_news n,
@@ -229,12 +234,12 @@ static int tell(struct adapter *a, const struct adapter_options *o, struct adapt
     return o->on_news ? o->on_news(o->news_ctx, &n, e) : 0;
 }
 
-static int read_halves(struct adapter *a, const struct adapter_halves *h, int32_t i,
+static int read_halves(struct adapter *a, const struct adapter_files *f, int32_t i,
                        const struct adapter_options *o, struct err *e)
 {
     struct adapter_news n = {.kind = ADAPTER_HALVES, .product = i, .at = &a->at[i].is};
-    float *half_a = adapter_half_read(h->a, e),
-          *half_b = half_a ? adapter_half_read(h->b, e) : NULL;
+    float *half_a = adapter_half_read(f, &f->at[i], false, e),
+          *half_b = half_a ? adapter_half_read(f, &f->at[i], true, e) : NULL;
     n.a = half_a;
     n.b = half_b;
     int rc = !half_b || adapter_fill(a, i, half_a, half_b, e) || tell(a, o, n, e) ? -1 : 0;
@@ -252,7 +257,7 @@ static int read_all(struct adapter *a, const struct adapter_files *f,
     if (tell(a, o, (struct adapter_news){.kind = ADAPTER_NEW, .at = at}, e))
         return -1;
     for (int32_t i = 0; i < a->n_lora; i++)
-        if (at[i].rank && read_halves(a, &f->at[i], i, o, e))
+        if (at[i].rank && read_halves(a, f, i, o, e))
             return -1;
     return tell(a, o, (struct adapter_news){.kind = ADAPTER_READY}, e);
 }

@@ -51,7 +51,7 @@ struct adapter_news {
     uint64_t version;
     int32_t product;
     const struct adapter_product *at; /* borrowed for the call: [n_lora] of all; of that product */
-    const float *a, *b;               /* borrowed for the call: [rank, k], [n, rank] */
+    const float *a, *b; /* borrowed for the call: [rank, k], [n, rank], of each expert if any */
 };
 
 typedef int adapter_news_fn(void *ctx, const struct adapter_news *n, struct err *e);

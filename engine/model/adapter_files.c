@@ -18,6 +18,22 @@
 #define HALF_A ".lora_A.weight"
 #define HALF_B ".lora_B.weight"
 
+static int64_t parts_of(const struct param *product)
+{
+    return product->n_half ? product->lora_n / product->n * product->n_half : 1;
+}
+
+/* All experts' gates, ups and downs follow each other. */
+const struct param *adapter_product_of(const struct model *m, const struct param *p, int64_t *at)
+{
+    for (const struct param *q = p; q >= m->param; q--) {
+        *at = p - q;
+        if (q->lora >= 0)
+            return *at < parts_of(q) ? q : NULL;
+    }
+    return NULL;
+}
+
 static const struct param *find_product(const struct model *m, const char *module)
 {
     size_t n = strlen(module);
@@ -29,19 +45,23 @@ static const struct param *find_product(const struct model *m, const char *modul
     return NULL;
 }
 
-/* Under each of the family's prefixes. */
-static const struct param *find_module(const struct model *m, const char *module)
+/* Whether a module is the one that holds a tensor of all experts: of two that are adapted there the
+ * first is the inner one. */
+static bool is_stack(const struct adapter_files *f, const struct param *p, const char *module,
+                     const char *prefix)
 {
-    const char *const *prefix = spec_prefix(&m->cfg);
-    const struct param *p = NULL;
-    for (; *prefix && !p; prefix++) {
-        size_t n = strlen(*prefix);
-        if (strncmp(module, *prefix, n) == 0)
-            p = find_product(m, module + n);
-    }
-    return p;
+    static const char inner[] = ".base_layer";
+    char name[ADAPTER_MODULE_BYTES];
+    size_t n = strlen(module), end = sizeof inner - 1;
+    bool is_inner = n > end && strcmp(module + n - end, inner) == 0;
+    n -= is_inner ? end : 0;
+    if (!p->n_half || strncmp(p->lora_name, module, n) != 0 || p->lora_name[n] != '.' ||
+        strchr(p->lora_name + n + 1, '.'))
+        return false;
+    bool is_first = p->lora_n > p->n;
+    snprintf(name, sizeof name, "%s%.*s.down_proj", prefix, (int)n, p->lora_name);
+    return is_inner ? is_first : is_first != peft_claims_param(&f->config, name);
 }
-
 /* "base_model.model.MODULE.lora_A.weight" */
 static int split_name(const struct weight *w, char *module, bool *is_a, struct err *e)
 {
@@ -60,59 +80,151 @@ static int split_name(const struct weight *w, char *module, bool *is_a, struct e
     return 0;
 }
 
+/* What a module of the file is here. */
+struct place {
+    struct adapter_halves *halves;
+    struct adapter_pair *pair;
+    char module[ADAPTER_MODULE_BYTES]; /* as the config has it */
+    bool is_param;
+};
+
+static struct adapter_pair *each_of(struct adapter_halves *h, int64_t at)
+{
+    if (!h->each)
+        h->each = xcalloc((size_t)parts_of(h->param), sizeof *h->each);
+    return &h->each[at];
+}
+
+/* Under one of the family's prefixes. refused: a product of this name that takes no adapter. */
+static bool place_under(struct adapter_files *f, const char *module, const char *prefix,
+                        struct place *to, const struct param **refused)
+{
+    size_t n = strlen(prefix);
+    int64_t at;
+    if (strncmp(module, prefix, n) != 0)
+        return false;
+    for (int32_t i = 0; i < f->m->n_lora; i++) {
+        struct adapter_halves *h = &f->at[i];
+        if (!is_stack(f, h->param, module + n, prefix))
+            continue;
+        *to = (struct place){.halves = h, .pair = &h->all, .is_param = true};
+        snprintf(to->module, sizeof to->module, "%s%s", prefix, h->param->lora_name);
+        return true;
+    }
+    const struct param *p = find_product(f->m, module + n);
+    const struct param *product = p ? adapter_product_of(f->m, p, &at) : NULL;
+    *refused = p && !product ? p : *refused;
+    if (!product)
+        return false;
+    struct adapter_halves *h = &f->at[product->lora];
+    *to = (struct place){.halves = h, .pair = product->n_half ? each_of(h, at) : &h->all};
+    snprintf(to->module, sizeof to->module, "%s", module);
+    return true;
+}
+
+static int find_place(struct adapter_files *f, const struct weight *w, const char *module,
+                      struct place *to, struct err *e)
+{
+    const struct param *refused = NULL;
+    const char *const *prefix = spec_prefix(&f->m->cfg);
+    while (*prefix && !place_under(f, module, *prefix, to, &refused))
+        prefix++;
+    if (*prefix)
+        return 0;
+    if (refused)
+        return err_set(e, ERR_UNSUPPORTED, "%s: %.200s: %s takes no adapter here",
+                       PEFT_TENSORS_NAME, w->t->name, refused->name);
+    return err_set(e, ERR_BAD_INPUT, "%s: %.200s: the base model has no product %.200s",
+                   PEFT_TENSORS_NAME, w->t->name, module);
+}
+
 static int add_half(struct adapter_files *f, const struct weight *w, struct err *e)
 {
     char module[ADAPTER_MODULE_BYTES];
+    struct place to;
     bool is_a;
-    if (split_name(w, module, &is_a, e))
+    if (split_name(w, module, &is_a, e) || find_place(f, w, module, &to, e))
         return -1;
-    const struct param *p = find_module(f->m, module);
-    if (!p)
-        return err_set(e, ERR_BAD_INPUT, "%s: %.200s: the base model has no product %.200s",
-                       PEFT_TENSORS_NAME, w->t->name, module);
-    if (p->lora < 0)
-        return err_set(e, ERR_UNSUPPORTED, "%s: %.200s: %s takes no adapter here",
-                       PEFT_TENSORS_NAME, w->t->name, p->name);
-    if (peft_claim(&f->config, module) == PEFT_HAS_NOT)
-        return err_set(e, ERR_BAD_INPUT, "%s: %.200s: %s does not name this module",
-                       PEFT_TENSORS_NAME, w->t->name, PEFT_CONFIG_NAME);
-    struct adapter_halves *h = &f->at[p->lora];
-    const struct weight **half = is_a ? &h->a : &h->b;
+    if (to.is_param ? !peft_claims_param(&f->config, to.module)
+                    : peft_claim(&f->config, module) == PEFT_HAS_NOT)
+        return err_set(e, ERR_BAD_INPUT, "%s: %.200s: %s does not name this %s", PEFT_TENSORS_NAME,
+                       w->t->name, PEFT_CONFIG_NAME, to.is_param ? "parameter" : "module");
+    const struct weight **half = is_a ? &to.pair->a : &to.pair->b;
     if (*half)
         return err_set(e, ERR_BAD_INPUT, "%s: %.200s: the same product as %.200s",
                        PEFT_TENSORS_NAME, w->t->name, (*half)->t->name);
     *half = w;
-    memcpy(h->module, module, sizeof module);
+    memcpy(to.pair->module, to.module, sizeof to.module);
     return 0;
+}
+
+static int check_both(const struct adapter_pair *p, struct err *e)
+{
+    if (!p->a == !p->b)
+        return 0;
+    return err_set(e, ERR_BAD_INPUT, "%s: %.200s is there, its other half is not (%s%.200s%s)",
+                   PEFT_TENSORS_NAME, (p->a ? p->a : p->b)->t->name, PEFT_PREFIX, p->module,
+                   p->a ? HALF_B : HALF_A);
+}
+
+/* All experts' gates, or none, and so of up and down; and not beside a tensor of all. */
+static int check_each(const struct adapter_halves *h, struct err *e)
+{
+    const struct param *p = h->param;
+    for (int64_t i = 0; i < parts_of(p); i++) {
+        int64_t first = i / p->n_half * p->n_half;
+        if (check_both(&h->each[i], e))
+            return -1;
+        if (!h->each[i].a != !h->each[first].a)
+            return err_set(e, ERR_BAD_INPUT,
+                           "%s: %s has halves, %s has none: all experts of a layer have, or none",
+                           PEFT_TENSORS_NAME, p[h->each[i].a ? i : first].name,
+                           p[h->each[i].a ? first : i].name);
+    }
+    return !h->all.a ? 0
+                     : err_set(e, ERR_BAD_INPUT, "%s: %.200s: the same product as %.200s",
+                               PEFT_TENSORS_NAME, h->all.a->t->name, p->name);
 }
 
 /* Both halves or none, and both where the config says so. */
 static int check_pair(const struct adapter_files *f, const struct adapter_halves *h, struct err *e)
 {
     char module[ADAPTER_MODULE_BYTES];
-    const char *prefix = spec_prefix(&f->m->cfg)[0];
-    size_t n = strlen(h->param->name) - strlen(".weight");
-    if (h->a && h->b)
+    if (check_both(&h->all, e) || (h->each && check_each(h, e)))
+        return -1;
+    if (adapter_halves_are_there(h))
         return 0;
-    if (h->a || h->b)
-        return err_set(e, ERR_BAD_INPUT, "%s: %.200s is there, its other half %s%.200s%s is not",
-                       PEFT_TENSORS_NAME, (h->a ? h->a : h->b)->t->name, PEFT_PREFIX, h->module,
-                       h->a ? HALF_B : HALF_A);
-    snprintf(module, sizeof module, "%s%.*s", prefix, (int)n, h->param->name);
-    if (peft_claim(&f->config, module) == PEFT_HAS)
+    snprintf(module, sizeof module, "%s%s", spec_prefix(&f->m->cfg)[0], h->param->lora_name);
+    if (h->param->n_half ? peft_claims_param(&f->config, module)
+                         : peft_claim(&f->config, module) == PEFT_HAS)
         return err_set(e, ERR_BAD_INPUT, "%s: %s names %s, of which no tensor is there",
                        PEFT_TENSORS_NAME, PEFT_CONFIG_NAME, module);
     return 0;
 }
 
-static int check_shape(const struct adapter_files *f, struct adapter_halves *h, struct err *e)
+static int want(const struct adapter_files *f, struct adapter_pair *p, const int64_t a[2],
+                const int64_t b[2], struct err *e)
 {
-    int64_t rank = peft_rank(&f->config, h->module);
-    const int64_t a[2] = {rank, h->param->k}, b[2] = {h->param->n, rank};
-    return weights_want(f->tensors, h->a->t->name, 2, a, &h->a, e) ||
-                   weights_want(f->tensors, h->b->t->name, 2, b, &h->b, e)
+    return weights_want(f->tensors, p->a->t->name, 2, a, &p->a, e) ||
+                   weights_want(f->tensors, p->b->t->name, 2, b, &p->b, e)
                ? -1
                : 0;
+}
+
+static int check_shape(const struct adapter_files *f, struct adapter_halves *h, struct err *e)
+{
+    const struct param *p = h->param;
+    for (int64_t i = 0; h->each && i < parts_of(p); i++) {
+        int64_t rank = peft_rank(&f->config, h->each[i].module);
+        const int64_t a[2] = {rank, p->k}, b[2] = {p->n, rank};
+        if (h->each[i].a && want(f, &h->each[i], a, b, e))
+            return -1;
+    }
+    if (!h->all.a)
+        return 0;
+    int64_t rank = peft_rank(&f->config, h->all.module) * (p->n_half ? p->n_half : 1);
+    const int64_t a[2] = {rank, p->k}, b[2] = {p->lora_n, rank};
+    return want(f, &h->all, a, b, e);
 }
 
 static int open_tensors(struct adapter_files *f, const char *dir, struct err *e)
@@ -132,7 +244,9 @@ static int open_tensors(struct adapter_files *f, const char *dir, struct err *e)
 
 static int pair_up(struct adapter_files *f, struct err *e)
 {
-    size_t n = weights_count(f->tensors), most = 2 * (size_t)f->m->n_lora;
+    size_t n = weights_count(f->tensors), most = 0;
+    for (int32_t i = 0; i < f->m->n_lora; i++)
+        most += 2 * (size_t)parts_of(f->at[i].param);
     if (n == 0 || n > most)
         return err_set(e, ERR_BAD_INPUT, "%s: %zu tensors: the base model takes 2 to %zu",
                        PEFT_TENSORS_NAME, n, most);
@@ -143,7 +257,7 @@ static int pair_up(struct adapter_files *f, struct err *e)
         if (check_pair(f, &f->at[i], e))
             return -1;
     for (int32_t i = 0; i < f->m->n_lora; i++)
-        if (f->at[i].a && check_shape(f, &f->at[i], e))
+        if (check_shape(f, &f->at[i], e))
             return -1;
     return 0;
 }
@@ -179,15 +293,57 @@ void adapter_files_release(struct adapter_files *f)
 {
     peft_release(&f->config);
     weights_close(f->tensors);
+    for (int32_t i = 0; f->at && i < f->m->n_lora; i++)
+        free(f->at[i].each);
     free(f->at);
 }
 
-double adapter_files_scale(const struct adapter_files *f, const struct adapter_halves *h)
+/* ---- what the halves are ------------------------------------------------------------------- */
+
+bool adapter_halves_are_there(const struct adapter_halves *h)
 {
-    return peft_scale(&f->config, h->module);
+    return h->all.a || h->each;
 }
 
-float *adapter_half_read(const struct weight *w, struct err *e)
+/* Of pairs of experts' own some may have to take on another scale. */
+bool adapter_halves_are_bf16(const struct adapter_halves *h)
+{
+    return h->all.a && weight_k_type(h->all.a) == K_BF16 && weight_k_type(h->all.b) == K_BF16;
+}
+
+/* Ranks of an expert's own pairs before `part` of them: gate, up. */
+static int64_t rank_before(const struct adapter_halves *h, int64_t expert, int64_t part)
+{
+    int64_t rank = 0;
+    for (int64_t i = expert; i < part * h->param->n_half; i += h->param->n_half)
+        rank += h->each[i].a ? weight_rows(h->each[i].a) : 0;
+    return rank;
+}
+
+int64_t adapter_halves_rank(const struct adapter_files *f, const struct adapter_halves *h)
+{
+    int64_t most = 0;
+    if (h->all.a)
+        return peft_rank(&f->config, h->all.module);
+    for (int64_t i = 0; i < h->param->n_half; i++) {
+        int64_t rank = rank_before(h, i, parts_of(h->param) / h->param->n_half);
+        most = rank > most ? rank : most;
+    }
+    return most;
+}
+
+/* Of pairs of experts' own that of the first of them that there is. */
+double adapter_files_scale(const struct adapter_files *f, const struct adapter_halves *h)
+{
+    const struct adapter_pair *p = &h->all;
+    for (int64_t i = 0; !p->a; i++)
+        p = &h->each[i];
+    return peft_scale(&f->config, p->module);
+}
+
+/* ---- numbers ------------------------------------------------------------------------------- */
+
+static float *read_tensor(const struct weight *w, struct err *e)
 {
     size_t n = (size_t)(weight_rows(w) * weight_row_len(w));
     float *x = try_alloc(n, sizeof *x, w->t->name, e), zero = 0;
@@ -202,4 +358,82 @@ float *adapter_half_read(const struct weight *w, struct err *e)
 fail:
     mem_free(x);
     return NULL;
+}
+
+/* Where gate and up stand by turns in files, they do so in their halves. */
+int64_t adapter_stack_at(const struct model *m, const struct param *p, int64_t rank, int64_t expert,
+                         int64_t output, int64_t r)
+{
+    if (p->lora_n > p->n && m->cfg.has_expert_bias)
+        output = output % p->n * 2 + output / p->n;
+    return (output * rank + r) * p->n_half + expert;
+}
+
+static float *read_stack(const struct adapter_files *f, const struct adapter_halves *h,
+                         struct err *e)
+{
+    const struct param *p = h->param;
+    int64_t rank = adapter_halves_rank(f, h), rows = param_half_rows(p, true, rank);
+    float *x = try_alloc((size_t)(rows * rank), sizeof *x, p->lora_name, e);
+    float *from = x ? read_tensor(h->all.b, e) : NULL;
+    for (int64_t row = 0; from && row < rows; row++)
+        for (int64_t r = 0; r < rank; r++)
+            x[row * rank + r] =
+                from[adapter_stack_at(f->m, p, rank, row / p->lora_n, row % p->lora_n, r)];
+    if (!from) {
+        mem_free(x);
+        x = NULL;
+    }
+    mem_free(from);
+    return x;
+}
+
+/* An expert's own pair among the ranks of all of its parts: where they have none there are zeros.
+ * B takes on what its scale is more than the product's. */
+static int read_part(const struct adapter_files *f, const struct adapter_halves *h, int64_t at,
+                     bool is_b, int64_t rank, float *x, struct err *e)
+{
+    const struct param *p = h->param;
+    const struct adapter_pair *pair = &h->each[at];
+    int64_t expert = at % p->n_half, part = at / p->n_half, lo = rank_before(h, expert, part);
+    float *from = read_tensor(is_b ? pair->b : pair->a, e);
+    if (!from)
+        return -1;
+    int64_t own = weight_rows(pair->a);
+    float by = (float)(peft_scale(&f->config, pair->module) / adapter_files_scale(f, h));
+    if (!is_b)
+        memcpy(x + (expert * rank + lo) * p->k, from, (size_t)(own * p->k) * sizeof *x);
+    for (int64_t o = 0; is_b && o < p->n; o++)
+        for (int64_t r = 0; r < own; r++)
+            x[(expert * p->lora_n + part * p->n + o) * rank + lo + r] = by * from[o * own + r];
+    mem_free(from);
+    return 0;
+}
+
+static float *read_each(const struct adapter_files *f, const struct adapter_halves *h, bool is_b,
+                        struct err *e)
+{
+    const struct param *p = h->param;
+    int64_t rank = adapter_halves_rank(f, h);
+    size_t n = (size_t)(param_half_rows(p, is_b, rank) * (is_b ? rank : p->k));
+    float *x = try_alloc(n, sizeof *x, p->lora_name, e);
+    if (x)
+        memset(x, 0, n * sizeof *x);
+    for (int64_t i = 0; x && i < parts_of(p); i++) {
+        if (h->each[i].a && read_part(f, h, i, is_b, rank, x, e)) {
+            mem_free(x);
+            return NULL;
+        }
+    }
+    return x;
+}
+
+float *adapter_half_read(const struct adapter_files *f, const struct adapter_halves *h, bool is_b,
+                         struct err *e)
+{
+    if (h->each)
+        return read_each(f, h, is_b, e);
+    if (h->param->n_half && is_b)
+        return read_stack(f, h, e);
+    return read_tensor(is_b ? h->all.b : h->all.a, e);
 }

@@ -12,8 +12,8 @@
 
 struct model_merge {
     struct adapter_files files;
-    const struct param *param; /* whose halves are here; NULL: nobody's */
-    float *a, *b;              /* owned: [rank, k], [n, rank] */
+    const struct param *product; /* whose halves are here; NULL: nobody's */
+    float *a, *b;                /* owned: [rank, k], [lora_n, rank], of each expert if any */
     int64_t rank;
     float scale;
 };
@@ -21,7 +21,9 @@ struct model_merge {
 static bool has(void *ctx, const struct param *p)
 {
     const struct model_merge *m = ctx;
-    return p->lora >= 0 && m->files.at[p->lora].a;
+    int64_t at;
+    const struct param *product = adapter_product_of(m->files.m, p, &at);
+    return product && adapter_halves_are_there(&m->files.at[product->lora]);
 }
 
 static void forget(struct model_merge *m)
@@ -29,35 +31,51 @@ static void forget(struct model_merge *m)
     mem_free(m->a);
     mem_free(m->b);
     m->a = m->b = NULL;
-    m->param = NULL;
+    m->product = NULL;
 }
 
-static int read_halves(struct model_merge *m, const struct param *p, struct err *e)
+static int read_halves(struct model_merge *m, const struct param *product, struct err *e)
 {
-    const struct adapter_halves *h = &m->files.at[p->lora];
-    if (m->param == p)
+    const struct adapter_halves *h = &m->files.at[product->lora];
+    if (m->product == product)
         return 0;
     forget(m);
-    m->a = adapter_half_read(h->a, e);
-    m->b = m->a ? adapter_half_read(h->b, e) : NULL;
+    m->a = adapter_half_read(&m->files, h, false, e);
+    m->b = m->a ? adapter_half_read(&m->files, h, true, e) : NULL;
     if (!m->b)
         return -1;
-    m->rank = weight_rows(h->a);
+    m->rank = adapter_halves_rank(&m->files, h);
     m->scale = (float)adapter_files_scale(&m->files, h);
-    m->param = p;
+    m->product = product;
     return 0;
 }
 
+/* What one parameter has of its product's halves. */
+struct halves {
+    const float *a, *b; /* borrowed: [rank, k], [n, rank] */
+    int64_t rank, k;
+};
+
+static struct halves halves_of(const struct model_merge *m, const struct param *p, int64_t at)
+{
+    int64_t n_half = m->product->n_half ? m->product->n_half : 1;
+    int64_t expert = at % n_half, part = at / n_half;
+    return (struct halves){.a = m->a + expert * m->rank * p->k,
+                           .b = m->b + (expert * m->product->lora_n + part * p->n) * m->rank,
+                           .rank = m->rank,
+                           .k = p->k};
+}
+
 /* sum[c] over the rank: a row of outputs' weights, or of an input's where is_transposed. */
-static void product(const struct model_merge *m, bool is_transposed, int64_t row, int64_t n_col,
+static void product(const struct halves *h, bool is_transposed, int64_t row, int64_t n_col,
                     float *sum)
 {
     memset(sum, 0, (size_t)n_col * sizeof *sum);
-    for (int64_t r = 0; r < m->rank; r++) {
-        const float *a = m->a + r * m->param->k;
+    for (int64_t r = 0; r < h->rank; r++) {
+        const float *a = h->a + r * h->k;
         for (int64_t c = 0; c < n_col; c++)
             sum[c] +=
-                is_transposed ? m->b[c * m->rank + r] * a[row] : m->b[row * m->rank + r] * a[c];
+                is_transposed ? h->b[c * h->rank + r] * a[row] : h->b[row * h->rank + r] * a[c];
     }
 }
 
@@ -65,14 +83,15 @@ static int fill(void *ctx, const struct param *p, bool is_transposed, int64_t ro
                 float *x, struct err *e)
 {
     struct model_merge *m = ctx;
-    int64_t n_col = is_transposed ? p->n : p->k;
-    if (read_halves(m, p, e))
+    int64_t n_col = is_transposed ? p->n : p->k, at = 0;
+    if (read_halves(m, adapter_product_of(m->files.m, p, &at), e))
         return -1;
+    struct halves h = halves_of(m, p, at);
     float *sum = try_alloc((size_t)n_col, sizeof *sum, "a row of a tensor", e);
     if (!sum)
         return -1;
     for (int64_t r = row; r < row + n_row; r++, x += n_col) {
-        product(m, is_transposed, r, n_col, sum);
+        product(&h, is_transposed, r, n_col, sum);
         for (int64_t c = 0; c < n_col; c++)
             x[c] += m->scale * sum[c];
     }

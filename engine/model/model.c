@@ -37,6 +37,25 @@ static void put_name(char *out, const char *pattern, int64_t layer, int64_t expe
     snprintf(out + n, NAME_BYTES - n, "%s", pattern);
 }
 
+/* What adapters see of a parameter: without its ".weight", or all of a layer's experts in one. */
+static void fill_product(struct model *m, const struct spec_row *r, const struct spec_walk *at,
+                         struct param *p)
+{
+    char *name = m->names + (size_t)(m->n_param + m->n_lora) * NAME_BYTES;
+    put_name(name, r->stack ? r->stack : r->name, at->layer, at->expert);
+    if (!r->stack)
+        name[strlen(name) - strlen(".weight")] = 0;
+    p->lora = m->n_lora++;
+    p->lora_name = name;
+    p->n_half = r->is_each ? m->cfg.n_expert : 0;
+    p->lora_n = r->slot == SLOT_EXPERT_GATE ? 2 * p->n : p->n;
+}
+
+static bool is_product(const struct spec_row *r, const struct spec_walk *at)
+{
+    return r->takes_lora && at->expert <= 0;
+}
+
 static void fill_param(struct model *m, const struct spec_row *r, const struct spec_walk *at,
                        int32_t i)
 {
@@ -45,11 +64,13 @@ static void fill_param(struct model *m, const struct spec_row *r, const struct s
     put_name(name, r->name, at->layer, at->expert);
     *p = (struct param){.name = name,
                         .index = i,
-                        .lora = r->takes_lora ? m->n_lora++ : -1,
+                        .lora = -1,
                         .is_vector = spec_row_is_vector(r),
                         .is_fixed = r->is_fixed,
                         .n = spec_dim_of(&m->cfg, r->n, at->layer),
                         .k = spec_dim_of(&m->cfg, r->k, at->layer)};
+    if (is_product(r, at))
+        fill_product(m, r, at, p);
     if (r->n == DIM_OF_QKV) {
         p->section[0] = spec_dim_of(&m->cfg, DIM_OF_Q, at->layer);
         p->section[1] = p->section[2] = spec_dim_of(&m->cfg, DIM_OF_KV, at->layer);
@@ -69,11 +90,11 @@ static void fill_param(struct model *m, const struct spec_row *r, const struct s
 static void list_params(struct model *m)
 {
     struct spec_walk w = spec_walk_begin(&m->cfg);
-    int32_t n = 0;
-    while (spec_walk_next(&w))
-        m->n_param++;
+    int32_t n = 0, n_product = 0;
+    for (const struct spec_row *r; (r = spec_walk_next(&w)); m->n_param++)
+        n_product += is_product(r, &w);
     m->param = xcalloc((size_t)m->n_param + 1, sizeof *m->param);
-    m->names = xcalloc((size_t)m->n_param + 1, NAME_BYTES);
+    m->names = xcalloc((size_t)(m->n_param + n_product) + 1, NAME_BYTES);
     m->layer = xcalloc((size_t)m->cfg.n_layer + 1, sizeof *m->layer);
     for (int64_t l = 0; l < m->cfg.n_layer; l++)
         layer_init(&m->layer[l], &m->cfg, l);

@@ -32,7 +32,7 @@ struct model {
     int64_t ctx;        /* positions served: at most cfg.max_pos where that binds */
     void *block;        /* owned: device memory of all parameters */
     size_t block_bytes;
-    char *names;         /* owned: the parameters' names */
+    char *names;         /* owned: the parameters' names, then the products' */
     enum k_type kv_type; /* of K/V cells (kernels/cell.def) */
     struct base_id base; /* what was loaded; not known of a model that was made of nothing */
     int64_t d_conv;      /* columns of convolutions whose rows are kept here */

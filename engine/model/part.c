@@ -28,6 +28,15 @@ struct part part_of(const struct param *whole, const struct param_share *s,
     return p;
 }
 
+struct part part_of_product(const struct param *whole, const struct param_share *s,
+                            const struct op_ranks *at)
+{
+    struct part p = part_of(whole, s, at);
+    if (whole->n_half)
+        p.output[0] = (struct part_run){0, whole->lora_n}; /* every rank has all experts whole */
+    return p;
+}
+
 void part_describe(struct param *p, const struct part *part)
 {
     p->n = 0;

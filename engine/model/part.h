@@ -26,6 +26,10 @@ struct part {
 struct part part_of(const struct param *whole, const struct param_share *s,
                     const struct op_ranks *at);
 
+/* The same of a product's outputs and inputs as adapters have them (engine/op/param.h). */
+struct part part_of_product(const struct param *whole, const struct param_share *s,
+                            const struct op_ranks *at);
+
 /* The whole's description becomes the part's; no memory yet. */
 void part_describe(struct param *p, const struct part *part);
 

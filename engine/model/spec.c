@@ -28,11 +28,13 @@
 /* Of a mixture whose parts are called mlp. */
 #define EXPERT_ROWS(ff_)                                                                           \
     MATRIX(SLOT_EXPERT_GATE, "layers.%d.mlp.experts.%d.gate_proj.weight", DIM_OF_EXPERT,           \
-           DIM_OF_MODEL, .ff = (ff_), .is_each = true),                                            \
+           DIM_OF_MODEL, .ff = (ff_), .is_each = true, .takes_lora = true,                         \
+           .stack = "layers.%d.mlp.experts.gate_up_proj"),                                         \
         MATRIX(SLOT_EXPERT_UP, "layers.%d.mlp.experts.%d.up_proj.weight", DIM_OF_EXPERT,           \
                DIM_OF_MODEL, .ff = (ff_), .is_each = true),                                        \
         MATRIX(SLOT_EXPERT_DOWN, "layers.%d.mlp.experts.%d.down_proj.weight", DIM_OF_MODEL,        \
-               DIM_OF_EXPERT, .ff = (ff_), .is_each = true)
+               DIM_OF_EXPERT, .ff = (ff_), .is_each = true, .takes_lora = true,                    \
+               .stack = "layers.%d.mlp.experts.down_proj")
 
 static const struct spec_row llama_rows[] = {
     MATRIX(SLOT_TOKEN_EMBED, "embed_tokens.weight", DIM_OF_VOCAB, DIM_OF_MODEL),
@@ -130,11 +132,13 @@ static const struct spec_row llama_rows[] = {
     MATRIX(SLOT_ROUTER, "layers.%d.block_sparse_moe.gate.weight", DIM_OF_EXPERTS, DIM_OF_MODEL,
            .ff = FF_IS_BLOCK_MIXTURE),
     MATRIX(SLOT_EXPERT_GATE, "layers.%d.block_sparse_moe.experts.%d.w1.weight", DIM_OF_EXPERT,
-           DIM_OF_MODEL, .ff = FF_IS_BLOCK_MIXTURE, .is_each = true),
+           DIM_OF_MODEL, .ff = FF_IS_BLOCK_MIXTURE, .is_each = true, .takes_lora = true,
+           .stack = "layers.%d.mlp.experts.gate_up_proj"),
     MATRIX(SLOT_EXPERT_UP, "layers.%d.block_sparse_moe.experts.%d.w3.weight", DIM_OF_EXPERT,
            DIM_OF_MODEL, .ff = FF_IS_BLOCK_MIXTURE, .is_each = true),
     MATRIX(SLOT_EXPERT_DOWN, "layers.%d.block_sparse_moe.experts.%d.w2.weight", DIM_OF_MODEL,
-           DIM_OF_EXPERT, .ff = FF_IS_BLOCK_MIXTURE, .is_each = true),
+           DIM_OF_EXPERT, .ff = FF_IS_BLOCK_MIXTURE, .is_each = true, .takes_lora = true,
+           .stack = "layers.%d.mlp.experts.down_proj"),
     MATRIX(SLOT_ROUTER, "layers.%d.mlp.router.weight", DIM_OF_EXPERTS, DIM_OF_MODEL,
            .ff = FF_IS_BIASED_MIXTURE),
     VECTOR(SLOT_ROUTER_BIAS, "layers.%d.mlp.router.bias", DIM_OF_EXPERTS,
@@ -232,11 +236,13 @@ static const struct spec_row granite_hybrid_rows[] = {
     MATRIX(SLOT_ROUTER, "layers.%d.block_sparse_moe.router.layer.weight", DIM_OF_EXPERTS,
            DIM_OF_MODEL, .ff = FF_IS_MIXTURE),
     MATRIX(SLOT_EXPERT_GATE, "layers.%d.block_sparse_moe.experts.%d.gate_proj.weight",
-           DIM_OF_EXPERT, DIM_OF_MODEL, .ff = FF_IS_MIXTURE, .is_each = true),
+           DIM_OF_EXPERT, DIM_OF_MODEL, .ff = FF_IS_MIXTURE, .is_each = true, .takes_lora = true,
+           .stack = "layers.%d.block_sparse_moe.experts.gate_up_proj"),
     MATRIX(SLOT_EXPERT_UP, "layers.%d.block_sparse_moe.experts.%d.up_proj.weight", DIM_OF_EXPERT,
            DIM_OF_MODEL, .ff = FF_IS_MIXTURE, .is_each = true),
     MATRIX(SLOT_EXPERT_DOWN, "layers.%d.block_sparse_moe.experts.%d.down_proj.weight", DIM_OF_MODEL,
-           DIM_OF_EXPERT, .ff = FF_IS_MIXTURE, .is_each = true),
+           DIM_OF_EXPERT, .ff = FF_IS_MIXTURE, .is_each = true, .takes_lora = true,
+           .stack = "layers.%d.block_sparse_moe.experts.down_proj"),
     MATRIX(SLOT_GATE_UP, "layers.%d.shared_mlp.input_linear.weight", DIM_OF_GATE_UP, DIM_OF_MODEL,
            .takes_lora = true),
     MATRIX(SLOT_DOWN, "layers.%d.shared_mlp.output_linear.weight", DIM_OF_MODEL, DIM_OF_FF,

@@ -110,6 +110,7 @@ struct spec_row {
     enum spec_ff ff;
     unsigned mixers;    /* MIXER_IS() of those that a layer's must be one of; 0: any */
     bool is_each;       /* once for each expert, packed back to back */
+    const char *stack;  /* what adapters call the tensor of all of these; of gate it is up's, too */
     int8_t group;       /* rows of one layer with the same group above 0 are packed back to back */
     bool is_transposed; /* [k, n] in the file */
     bool takes_lora;

@@ -6,6 +6,10 @@
  * plan's launches are the same for any step: routed rows are counted by the batch's rows times
  * `top`, and their bounds lie in memory beside them.
  *
+ * An adapter of a product of experts has halves for each of them (engine/op/param.h), and gate and
+ * up are one product to it. The batch's groups of rows become, on the device, those of routed rows,
+ * and kernel lora does these as it does others.
+ *
  * Law 2: an expert's products have the bits that each row has alone, and the sum over a row's
  * experts goes from the likeliest on, so neither knows of other rows.
  *
@@ -26,8 +30,11 @@ struct val op_experts(struct builder *b, struct val x, struct val logits,
                       const struct op_experts_attr *attr)
 {
     struct op_node n = {.op = OP_experts, .n_in = 2, .in = {x.id, logits.id}};
-    _Static_assert(sizeof *attr <= OP_ATTR_BYTES, "an op's attributes");
-    memcpy(n.attr, attr, sizeof *attr);
+    struct op_experts_attr a = *attr;
+    _Static_assert(sizeof a <= OP_ATTR_BYTES, "an op's attributes");
+    if (b->has_lora && a.gate->lora >= 0)
+        a.rank_max = b->lora_rank_max;
+    memcpy(n.attr, &a, sizeof a);
     return builder_add(b, &n);
 }
 
@@ -99,7 +106,8 @@ static int shape(const struct op_node *n, const struct op_shape *in, struct op_s
 /* What a forward leaves for its backward. */
 struct kept {
     struct k_route_map map;
-    float *gate, *up; /* [m * top, d_ff] */
+    float *gate, *up;          /* [m * top, d_ff] each, side by side in rows of twice as many */
+    float *t_gate_up, *t_down; /* [m * top, rank_max] of adapters */
 };
 
 struct room {
@@ -132,8 +140,10 @@ static struct kept kept_at(struct room *r, const struct op_experts_attr *a, int6
                      .map.place = carve(r, pairs),
                      .map.from = carve(r, pairs),
                      .map.start = carve(r, ((size_t)a->n_expert + 1) * sizeof(int32_t))};
-    k.gate = carve_floats(r, m * a->top, a->gate->n);
-    k.up = carve_floats(r, m * a->top, a->gate->n);
+    k.gate = carve_floats(r, m * a->top, 2 * a->gate->n);
+    k.up = k.gate ? k.gate + a->gate->n : NULL;
+    k.t_gate_up = carve_floats(r, m * a->top, a->rank_max);
+    k.t_down = carve_floats(r, m * a->top, a->rank_max);
     return k;
 }
 
@@ -144,22 +154,42 @@ static size_t save(const struct op_node *n, const struct op_shape *in, const int
     return r.bytes;
 }
 
-/* Of a forward: the rows of x, then in their place h, then what comes of it; and h's rows. */
-struct pass {
-    void *rows, *h_rows;
-    float *h, *y;
+/* The groups of routed rows that have adapters. */
+struct adapters {
+    struct k_lora_group *group;
+    int32_t *n_used;
 };
 
-static struct pass pass_at(struct room *r, const struct op_experts_attr *a, int64_t m)
+static struct adapters adapters_at(struct room *r, const struct op_experts_attr *a, int64_t n_group)
+{
+    size_t n = a->rank_max ? (size_t)(n_group * a->n_expert) : 0;
+    return (struct adapters){.group = carve(r, n * sizeof(struct k_lora_group)),
+                             .n_used = carve(r, sizeof(int32_t))};
+}
+
+/* Of a forward: the rows of x, then in their place h, then what comes of it; and h's rows. Adapters
+ * read x as it is, where its rows were, and h when there is what comes of it. */
+struct pass {
+    void *rows, *h_rows;
+    float *x, *h, *y;
+    struct adapters adapters;
+};
+
+static struct pass pass_at(struct room *r, const struct op_experts_attr *a, int64_t m,
+                           int64_t n_group)
 {
     int64_t n = m * a->top;
     size_t rows = k_rows_bytes(a->gate->w.type, n, a->gate->k);
+    size_t x = a->rank_max ? (size_t)n * (size_t)a->gate->k * sizeof(float) : 0;
     size_t h = (size_t)n * (size_t)a->gate->n * sizeof(float);
     size_t y = (size_t)n * (size_t)a->down->n * sizeof(float);
     size_t p_all = (size_t)m * (size_t)a->n_expert * sizeof(float); /* probabilities: tell_load */
-    struct pass p = {.rows = carve(r, most(most(rows, p_all), most(h, y)))};
-    p.h = p.y = p.rows;
+    struct pass p = {.rows = carve(r, most(most(most(rows, x), p_all), most(h, y)))};
+    p.x = p.h = p.y = p.rows;
     p.h_rows = carve(r, k_rows_bytes(a->down->w.type, n, a->gate->n));
+    if (a->rank_max)
+        p.h = carve_floats(r, n, a->gate->n);
+    p.adapters = adapters_at(r, a, n_group);
     return p;
 }
 
@@ -167,33 +197,39 @@ static size_t work(const struct op_node *n, const struct op_shape *in, const int
 {
     struct room r = {0};
     kept_at(&r, attr_of(n), cap[in[0].rows]);
-    pass_at(&r, attr_of(n), cap[in[0].rows]);
+    pass_at(&r, attr_of(n), cap[in[0].rows], cap[DIM_GROUP]);
     return r.bytes;
 }
 
 struct back {
     void *rows; /* of dy, then of the gradients of the gate's halves */
-    float *h, *dh, *dup, *dx, *dweight;
+    float *h;   /* then in its place these gradients, side by side as the halves are */
+    float *dh, *dx, *dweight;
+    float *x, *dt; /* of adapters: routed rows; dx has those of dy before it is dx */
+    struct adapters adapters;
 };
 
-static struct back back_at(struct room *r, const struct op_experts_attr *a, int64_t m)
+static struct back back_at(struct room *r, const struct op_experts_attr *a, int64_t m,
+                           int64_t n_group)
 {
-    int64_t n = m * a->top;
+    int64_t n = m * a->top, wide = a->down->n > a->gate->k ? a->down->n : a->gate->k;
     struct back b = {.rows = carve(r, most(k_rows_bytes(a->down->w.type, n, a->down->n),
                                            most(k_rows_bytes(a->gate->w.type, n, a->gate->n),
                                                 k_rows_bytes(a->up->w.type, n, a->up->n))))};
-    b.h = carve_floats(r, n, a->gate->n);
+    b.h = carve_floats(r, n, 2 * a->gate->n);
     b.dh = carve_floats(r, n, a->gate->n);
-    b.dup = carve_floats(r, n, a->gate->n);
-    b.dx = carve_floats(r, n, a->gate->k);
+    b.dx = carve_floats(r, n, wide);
     b.dweight = carve_floats(r, n, 1);
+    b.x = carve_floats(r, a->rank_max ? n : 0, a->gate->k);
+    b.dt = carve_floats(r, n, a->rank_max);
+    b.adapters = adapters_at(r, a, n_group);
     return b;
 }
 
 static size_t work_back(const struct op_node *n, const struct op_shape *in, const int64_t *cap)
 {
     struct room r = {0};
-    back_at(&r, attr_of(n), cap[in[0].rows]);
+    back_at(&r, attr_of(n), cap[in[0].rows], cap[DIM_GROUP]);
     return r.bytes;
 }
 
@@ -272,12 +308,13 @@ static void multiply(const struct run *r, enum kernel_id k, const void *rows, co
 }
 
 /* Of experts' matrices w[], whose results y are. */
-static void add_bias(const struct run *r, const struct param *w, const struct param *bias, float *y)
+static void add_bias(const struct run *r, const struct param *w, const struct param *bias, float *y,
+                     int64_t ld_y)
 {
     struct k_experts_bias a = {.start = r->k.map.start,
                                .y = y,
                                .ld_bias = w->n,
-                               .ld_y = w->n,
+                               .ld_y = ld_y,
                                .n_expert = r->a->n_expert,
                                .top = r->a->top,
                                .m = r->m * r->a->top,
@@ -293,12 +330,12 @@ static struct k_swiglu_clamped clamped_of(const struct run *r)
     int64_t d = r->a->gate->n;
     return (struct k_swiglu_clamped){.gate = r->k.gate,
                                      .up = r->k.up,
-                                     .ld_gate = d,
-                                     .ld_up = d,
+                                     .ld_gate = 2 * d,
+                                     .ld_up = 2 * d,
                                      .ld_dy = d,
                                      .ld_y = d,
-                                     .ld_dgate = d,
-                                     .ld_dup = d,
+                                     .ld_dgate = 2 * d,
+                                     .ld_dup = 2 * d,
                                      .m = r->m * r->a->top,
                                      .d = d,
                                      .limit = r->a->limit,
@@ -317,12 +354,98 @@ static void gate(const struct run *r, float *h)
     struct k_swiglu a = {.gate = r->k.gate,
                          .up = r->k.up,
                          .y = h,
-                         .ld_gate = d,
-                         .ld_up = d,
+                         .ld_gate = 2 * d,
+                         .ld_up = 2 * d,
                          .ld_y = d,
                          .m = r->m * r->a->top,
                          .d = d};
     LAUNCH_ROUTED(r, K_swiglu, a);
+}
+
+/* ---- adapters ------------------------------------------------------------------------------- */
+
+/* The groups of w's adapters, w being of the first expert. */
+static void find_adapters(const struct run *r, const struct adapters *d, const struct param *w)
+{
+    const struct batch *b = r->c->batch;
+    struct k_experts_groups a = {.group = b->lora + w->lora * b->lora_stride,
+                                 .from = r->k.map.from,
+                                 .start = r->k.map.start,
+                                 .to = d->group,
+                                 .n_used = d->n_used,
+                                 .n_group = op_rows(r->c, DIM_GROUP),
+                                 .n_expert = r->a->n_expert,
+                                 .top = r->a->top,
+                                 .n = w->lora_n,
+                                 .k = w->k};
+    struct op_count count = {.offset = offsetof(struct k_experts_groups, n_group),
+                             .dim = DIM_GROUP};
+    op_launch(r->c, K_experts_groups, &a, sizeof a, &count, 1);
+}
+
+/* Rows as they are, routed, for those who have found adapters; weighed: times what they count. */
+static void route_rows(const struct run *r, const struct adapters *d, const struct op_view *x,
+                       bool weighed, float *y)
+{
+    struct k_experts_rows a = {.x = x->p,
+                               .from = r->k.map.from,
+                               .weight = weighed ? r->k.map.weight : NULL,
+                               .n_used = d->n_used,
+                               .y = y,
+                               .ld_x = x->ld,
+                               .top = r->a->top,
+                               .m = r->m * r->a->top,
+                               .d = x->shape.cols};
+    LAUNCH_ROUTED(r, K_experts_rows, a);
+}
+
+static struct k_lora lora_of(const struct run *r, const struct adapters *d, const struct param *w,
+                             const float *x, float *t)
+{
+    return (struct k_lora){.x = x,
+                           .ld_x = w->k,
+                           .m = r->m * r->a->top,
+                           .k = w->k,
+                           .n = w->lora_n,
+                           .group = d->group,
+                           .n_group = op_rows(r->c, DIM_GROUP) * r->a->n_expert,
+                           .n_used = d->n_used,
+                           .t = t,
+                           .rank_max = r->a->rank_max,
+                           .ld_y = w->lora_n};
+}
+
+/* lora: where in the arguments its own stand. */
+static void launch_lora(const struct run *r, enum kernel_id k, const void *args, size_t bytes,
+                        size_t lora)
+{
+    const struct op_count count[] = {{.offset = (uint16_t)(lora + offsetof(struct k_lora, m)),
+                                      .dim = r->rows,
+                                      .times = r->a->top},
+                                     {.offset = (uint16_t)(lora + offsetof(struct k_lora, n_group)),
+                                      .dim = DIM_GROUP,
+                                      .times = r->a->n_expert}};
+    op_launch(r->c, k, args, bytes, count, 2);
+}
+
+static void add_adapters(const struct run *r, struct k_lora a, float *y)
+{
+    a.y = y;
+    launch_lora(r, K_lora, &a, sizeof a, 0);
+}
+
+static struct k_lora_bwd lora_bwd_of(const struct back *b, const struct param *w, struct k_lora fwd)
+{
+    return (struct k_lora_bwd){.fwd = fwd,
+                               .ld_dy = w->lora_n,
+                               .dt = b->dt,
+                               .ld_dx = w->k,
+                               .rounds = k_format(w->w.type)->rows != K_F32};
+}
+
+static void back_adapters(const struct run *r, enum kernel_id k, const struct k_lora_bwd *a)
+{
+    launch_lora(r, k, a, sizeof *a, offsetof(struct k_lora_bwd, fwd));
 }
 
 /* What a loss that balances experts asks for. p: room for a number of each row and expert. */
@@ -353,21 +476,30 @@ static void forward(struct op_ctx *c)
 {
     struct room room = {.at = c->work};
     struct run r = run_of(c, &room);
-    struct pass p = pass_at(&room, r.a, c->cap[r.rows]);
+    struct pass p = pass_at(&room, r.a, c->cap[r.rows], c->cap[DIM_GROUP]);
     struct k_route route = route_of(&r);
     int64_t d_ff = r.a->gate->n, d_out = r.a->down->n;
     OP_LAUNCH_M(c, K_route, route, r.rows);
     OP_LAUNCH_M(c, K_route_sort, route, r.rows);
     tell_load(&r, p.rows);
     pack(&r, c->in[0].p, c->in[0].ld, r.k.map.from, r.a->gate, r.a->gate->k, p.rows);
-    multiply(&r, K_experts, p.rows, r.a->gate, r.k.gate, d_ff, false);
-    multiply(&r, K_experts, p.rows, r.a->up, r.k.up, d_ff, false);
-    add_bias(&r, r.a->gate, r.a->gate_bias, r.k.gate);
-    add_bias(&r, r.a->up, r.a->up_bias, r.k.up);
+    multiply(&r, K_experts, p.rows, r.a->gate, r.k.gate, 2 * d_ff, false);
+    multiply(&r, K_experts, p.rows, r.a->up, r.k.up, 2 * d_ff, false);
+    add_bias(&r, r.a->gate, r.a->gate_bias, r.k.gate, 2 * d_ff);
+    add_bias(&r, r.a->up, r.a->up_bias, r.k.up, 2 * d_ff);
+    if (r.a->rank_max) {
+        find_adapters(&r, &p.adapters, r.a->gate);
+        route_rows(&r, &p.adapters, &c->in[0], false, p.x);
+        add_adapters(&r, lora_of(&r, &p.adapters, r.a->gate, p.x, r.k.t_gate_up), r.k.gate);
+    }
     gate(&r, p.h);
     pack(&r, p.h, d_ff, NULL, r.a->down, d_ff, p.h_rows);
     multiply(&r, K_experts, p.h_rows, r.a->down, p.y, d_out, false);
-    add_bias(&r, r.a->down, r.a->down_bias, p.y);
+    add_bias(&r, r.a->down, r.a->down_bias, p.y, d_out);
+    if (r.a->rank_max) {
+        find_adapters(&r, &p.adapters, r.a->down);
+        add_adapters(&r, lora_of(&r, &p.adapters, r.a->down, p.h, r.k.t_down), p.y);
+    }
     struct k_experts_sum sum = {.x = p.y,
                                 .weight = r.k.map.weight,
                                 .place = r.k.map.place,
@@ -435,6 +567,24 @@ static void back_down_bias(const struct run *r, const struct back *b, const stru
                (struct k_experts_bias_dw){.dy = dy->p, .ld_dy = dy->ld, .from = r->k.map.from});
 }
 
+/* Down's adapters, in two parts. Of a row's weight the gradient is wanted, so what comes back to h
+ * is that of a weight of 1; then h and dh are weighed; and of what an adapter's halves are
+ * multiplied with one side must be: h has been, and dy is now. */
+static void back_down_adapters(const struct run *r, const struct back *b, const struct op_view *dy,
+                               bool weighed)
+{
+    const struct param *w = r->a->down;
+    if (!r->a->rank_max)
+        return;
+    struct k_lora_bwd a = lora_bwd_of(b, w, lora_of(r, &b->adapters, w, b->h, r->k.t_down));
+    a.dy = b->dx;
+    a.dx = b->dh;
+    if (!weighed)
+        find_adapters(r, &b->adapters, w);
+    route_rows(r, &b->adapters, dy, weighed, b->dx);
+    back_adapters(r, weighed ? K_lora_dw : K_lora_bwd, &a);
+}
+
 /* Down: of h, which is weighed on the way, and of the weights. */
 static void back_down(const struct run *r, const struct back *b, const struct op_view *dy)
 {
@@ -450,14 +600,16 @@ static void back_down(const struct run *r, const struct back *b, const struct op
     pack(r, dy->p, dy->ld, from, r->a->down, r->a->down->n, b->rows);
     multiply(r, K_experts_dx, b->rows, r->a->down, b->dh, d_ff, false);
     gate(r, b->h);
+    back_down_adapters(r, b, dy, false);
     LAUNCH_ROUTED(r, K_experts_weigh, w);
+    back_down_adapters(r, b, dy, true);
     back_down_bias(r, b, dy);
     weight_grads(r, r->a->down,
                  (struct k_experts_dw){
                      .dy = dy->p, .ld_dy = dy->ld, .from_dy = from, .x = b->h, .ld_x = d_ff});
 }
 
-/* The gate's halves; that of the first takes h's place. */
+/* The gate's halves, in h's place. */
 static void back_gate(const struct run *r, const struct back *b)
 {
     int64_t d = r->a->gate->n;
@@ -465,7 +617,7 @@ static void back_gate(const struct run *r, const struct back *b)
         struct k_swiglu_clamped c = clamped_of(r);
         c.dy = b->dh;
         c.dgate = b->h;
-        c.dup = b->dup;
+        c.dup = b->h + d;
         LAUNCH_ROUTED(r, K_swiglu_clamped_bwd, c);
         return;
     }
@@ -473,12 +625,12 @@ static void back_gate(const struct run *r, const struct back *b)
                              .up = r->k.up,
                              .dy = b->dh,
                              .dgate = b->h,
-                             .dup = b->dup,
-                             .ld_gate = d,
-                             .ld_up = d,
+                             .dup = b->h + d,
+                             .ld_gate = 2 * d,
+                             .ld_up = 2 * d,
                              .ld_dy = d,
-                             .ld_dgate = d,
-                             .ld_dup = d,
+                             .ld_dgate = 2 * d,
+                             .ld_dup = 2 * d,
                              .m = r->m * r->a->top,
                              .d = d};
     LAUNCH_ROUTED(r, K_swiglu_bwd, a);
@@ -489,12 +641,28 @@ static void back_product(const struct run *r, const struct back *b, const struct
                          const struct param *bias, const float *dy, bool add)
 {
     const struct op_view *x = &r->c->in[0];
-    pack(r, dy, w->n, NULL, w, w->n, b->rows);
+    int64_t ld = 2 * w->n;
+    pack(r, dy, ld, NULL, w, w->n, b->rows);
     multiply(r, K_experts_dx, b->rows, w, b->dx, w->k, add);
     weight_grads(r, w,
                  (struct k_experts_dw){
-                     .dy = dy, .ld_dy = w->n, .x = x->p, .ld_x = x->ld, .from_x = r->k.map.from});
-    bias_grads(r, bias, (struct k_experts_bias_dw){.dy = dy, .ld_dy = w->n});
+                     .dy = dy, .ld_dy = ld, .x = x->p, .ld_x = x->ld, .from_x = r->k.map.from});
+    bias_grads(r, bias, (struct k_experts_bias_dw){.dy = dy, .ld_dy = ld});
+}
+
+/* The adapters of gate and up, whose gradients stand side by side. */
+static void back_gate_up_adapters(const struct run *r, const struct back *b)
+{
+    const struct param *w = r->a->gate;
+    if (!r->a->rank_max)
+        return;
+    struct k_lora_bwd a = lora_bwd_of(b, w, lora_of(r, &b->adapters, w, b->x, r->k.t_gate_up));
+    a.dy = b->h;
+    a.dx = b->dx;
+    find_adapters(r, &b->adapters, w);
+    route_rows(r, &b->adapters, &r->c->in[0], false, b->x);
+    back_adapters(r, K_lora_bwd, &a);
+    back_adapters(r, K_lora_dw, &a);
 }
 
 /* Of the loss that balances experts: every layer's forward has told its load by now. */
@@ -518,11 +686,12 @@ static void backward(struct op_ctx *c, const struct op_grad *g)
 {
     struct room room = {.at = c->work};
     struct run r = run_of(c, NULL);
-    struct back b = back_at(&room, r.a, c->cap[r.rows]);
+    struct back b = back_at(&room, r.a, c->cap[r.rows], c->cap[DIM_GROUP]);
     back_down(&r, &b, &g->dout[0]);
     back_gate(&r, &b);
     back_product(&r, &b, r.a->gate, r.a->gate_bias, b.h, false);
-    back_product(&r, &b, r.a->up, r.a->up_bias, b.dup, true);
+    back_product(&r, &b, r.a->up, r.a->up_bias, b.h + r.a->gate->n, true);
+    back_gate_up_adapters(&r, &b);
     struct k_experts_sum sum = {.x = b.dx,
                                 .place = r.k.map.place,
                                 .y = g->din[0].p,
@@ -578,6 +747,7 @@ const struct op_def op_experts_def = {.shape = shape,
                                       .forward = forward,
                                       .backward = backward,
                                       .param = param,
+                                      .trains = true,
                                       .need_in = 3,
                                       .localise = localise,
                                       .shard = shard};

@@ -74,7 +74,8 @@ struct op_experts_attr {
     float scale;        /* of a row's weights */
     int8_t group_best;
     bool is_sigmoid;
-    bool normalises; /* the weights of a row's experts, so that they sum to 1 */
+    bool normalises;  /* the weights of a row's experts, so that they sum to 1 */
+    int32_t rank_max; /* of adapters; 0: there are none. The maker says it */
 };
 
 struct op_reduce_attr;

@@ -6,6 +6,10 @@
  * Neighbours: the parts of a joined product (q, k, v; gate, up) are packed back to back by the
  * loader, so that a pass can read them as one weight and eager can read them one by one.
  *
+ * Adapters. A product has two halves, A [rank, k] and B [lora_n, rank]. A layer's experts are one
+ * product, which the first of them stands for: A of the second expert follows A of the first, and
+ * so do the B.
+ *
  * Thread: constant while a model serves. grad belongs to whoever trains.
  */
 #ifndef ENGINE_OP_PARAM_H
@@ -45,6 +49,11 @@ struct param {
     const char *name; /* borrowed: the tensor's name in the files */
     int32_t index;    /* place in the model's list */
     int32_t lora;     /* place among the products that take adapters; -1: none */
+    int32_t n_half; /* of a product of a layer's experts, of which this is the first's: how many of
+                     * these have halves of their own; else 0 */
+    int64_t lora_n; /* outputs of a half: n, or of gate and up of an expert together */
+    const char *lora_name; /* borrowed: what adapters call the product, "layers.0.mlp.down_proj", or
+                            * all experts' tensor, "layers.0.mlp.experts.down_proj" */
     bool is_vector;
     bool is_fixed;           /* no gradient comes to it: it is not trained */
     int64_t n, k;            /* outputs, inputs; a vector has k = 1 */
@@ -57,6 +66,12 @@ struct param {
     float *grad;             /* row-major [n, k], borrowed; NULL: frozen, or late */
     struct param_late *late; /* borrowed from the trainer; NULL: grad is there from the start */
 };
+
+/* Rows of both halves of a product: as many for each of its experts. */
+static inline int64_t param_half_rows(const struct param *p, bool is_b, int64_t rank)
+{
+    return (p->n_half ? p->n_half : 1) * (is_b ? p->lora_n : rank);
+}
 
 static inline bool param_is_trained(const struct param *p)
 {

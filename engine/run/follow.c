@@ -111,8 +111,9 @@ static int take_halves(struct follower *f, const struct order *o, struct err *e)
     struct err why = ERR_INIT;
     while (p->lora != o->adapter.product)
         p++;
-    size_t rank = (size_t)f->coming[p->lora].rank, n_a = rank * (size_t)p->k,
-           n_b = rank * (size_t)p->n;
+    int64_t rank = f->coming[p->lora].rank;
+    size_t n_a = (size_t)(param_half_rows(p, false, rank) * p->k);
+    size_t n_b = (size_t)(param_half_rows(p, true, rank) * rank);
     float *half = try_alloc(n_a + n_b, sizeof *half, "an adapter's halves", e);
     if (!half)
         return -1; /* what comes must be taken: without room for it there is no going on */

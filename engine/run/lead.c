@@ -89,8 +89,9 @@ static int send_halves(const struct model *m, const struct adapter_news *n, stru
 {
     const struct param *p = product_of(m, n->product);
     struct comm *c = m->ranks.comm;
-    return send_floats(c, n->a, n->at->rank * p->k, e) ||
-                   send_floats(c, n->b, n->at->rank * p->n, e)
+    int64_t rank = n->at->rank;
+    return send_floats(c, n->a, param_half_rows(p, false, rank) * p->k, e) ||
+                   send_floats(c, n->b, param_half_rows(p, true, rank) * rank, e)
                ? -1
                : 0;
 }

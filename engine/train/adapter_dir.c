@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Names in the file are PEFT's: base_model.model., the module's path, lora_A or lora_B.
+ * Names in the file are PEFT's: base_model.model., the module's path, lora_A or lora_B. Of a
+ * layer's experts as PEFT's target_parameters have them (engine/model/adapter_files.h).
  */
 #include "engine/train/adapter_dir.h"
 
@@ -14,6 +15,7 @@
 #include "engine/base/made.h"
 #include "engine/base/mem.h"
 #include "engine/load/st_writer.h"
+#include "engine/model/adapter_files.h"
 #include "engine/train/state.h"
 
 enum { NAME_BYTES = 512, CONFIG_BYTES_MAX = 1 << 16 };
@@ -25,19 +27,88 @@ static const char *prefix_of(const struct train_subject *s)
     return spec_prefix_of_class(&s->model->cfg);
 }
 
-static int write_tensor(struct st_writer *w, struct train_state *s, const struct train_tensor *x,
-                        struct err *e)
+static bool is_adapted(const struct train_subject *s, const struct param *p)
+{
+    return p->lora >= 0 && s->half_a[p->lora] >= 0;
+}
+
+/* Whether the other of a layer's two products of experts is adapted, too. */
+static bool has_both(const struct train_subject *s, const struct param *p)
+{
+    size_t n = (size_t)(strrchr(p->lora_name, '.') - p->lora_name);
+    for (int32_t i = 0; i < s->model->n_param; i++) {
+        const struct param *q = &s->model->param[i];
+        if (q != p && is_adapted(s, q) && q->n_half && strncmp(p->lora_name, q->lora_name, n) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void file_name(const struct train_subject *s, const struct train_tensor *x,
+                      char name[NAME_BYTES])
+{
+    const struct param *p = x->of;
+    const char *module = p->lora_name, *inner = "";
+    int n = (int)strlen(module);
+    if (p->n_half) {
+        n = (int)(strrchr(module, '.') - module);
+        inner = p->lora_n > p->n && has_both(s, p) ? ".base_layer" : "";
+    }
+    snprintf(name, NAME_BYTES, "%s%s%.*s%s.lora_%c.weight", before, prefix_of(s), n, module, inner,
+             x->side == TRAIN_HALF_A ? 'A' : 'B');
+}
+
+static void file_shape(const struct train_tensor *x, int64_t dim[2])
+{
+    train_state_shape(x, dim);
+    if (x->of->n_half && x->side == TRAIN_HALF_B) {
+        dim[0] = x->of->lora_n;
+        dim[1] = x->rank * x->of->n_half;
+    }
+}
+
+/* B of a layer's experts from one behind the other to all by turns. */
+static float *stacked(const struct train_subject *s, const struct train_tensor *x,
+                      const float *host, struct err *e)
+{
+    const struct param *p = x->of;
+    int64_t rows = param_half_rows(p, true, x->rank);
+    float *to = try_alloc((size_t)(rows * x->rank), sizeof *to, "an adapter's tensor", e);
+    for (int64_t i = 0; to && i < rows; i++)
+        for (int64_t r = 0; r < x->rank; r++)
+            to[adapter_stack_at(s->model, p, x->rank, i / p->lora_n, i % p->lora_n, r)] =
+                host[i * x->rank + r];
+    return to;
+}
+
+static int write_tensor(struct st_writer *w, const struct train_subject *on, struct train_state *s,
+                        const struct train_tensor *x, struct err *e)
 {
     int64_t dim[2];
     train_state_shape(x, dim);
-    float *host = try_alloc((size_t)(dim[0] * dim[1]), sizeof *host, "an adapter's tensor", e);
-    size_t i = (size_t)(x - s->on->list.at);
-    int rc = !host || train_state_get(s, i, TRAIN_VALUE, 0, dim[0], host, e) ||
-                     st_writer_write(w, host, (size_t)(dim[0] * dim[1]) * sizeof *host, e)
-                 ? -1
-                 : 0;
+    size_t n = (size_t)(dim[0] * dim[1]), i = (size_t)(x - s->on->list.at);
+    bool turns = x->of->n_half && x->side == TRAIN_HALF_B;
+    float *host = try_alloc(n, sizeof *host, "an adapter's tensor", e), *other = NULL;
+    int rc = host ? train_state_get(s, i, TRAIN_VALUE, 0, dim[0], host, e) : -1;
+    if (!rc && turns)
+        other = stacked(on, x, host, e);
+    if (!rc)
+        rc = (turns && !other) || st_writer_write(w, turns ? other : host, n * sizeof *host, e) ? -1
+                                                                                                : 0;
+    mem_free(other);
     mem_free(host);
     return rc;
+}
+
+static const struct train_tensor *tensor_of(const struct train_subject *s, const char *file)
+{
+    char name[NAME_BYTES];
+    for (size_t i = 0; i < s->tensors.list.n; i++) {
+        file_name(s, &s->tensors.list.at[i], name);
+        if (strcmp(name, file) == 0)
+            return &s->tensors.list.at[i];
+    }
+    BUG("no tensor %s", file);
 }
 
 static int write_tensors(const char *path, const struct train_subject *s, struct train_state *state,
@@ -45,7 +116,6 @@ static int write_tensors(const char *path, const struct train_subject *s, struct
 {
     struct st_writer *w = st_writer_new();
     const struct st_tensor *next;
-    size_t skip = strlen(before) + strlen(prefix_of(s));
     int rc = -1;
     if (st_writer_meta(w, "format", "pt", e))
         goto done;
@@ -53,15 +123,15 @@ static int write_tensors(const char *path, const struct train_subject *s, struct
         const struct train_tensor *x = &s->tensors.list.at[i];
         char name[NAME_BYTES];
         int64_t dim[2];
-        snprintf(name, sizeof name, "%s%s%s", before, prefix_of(s), x->name);
-        train_state_shape(x, dim);
+        file_name(s, x, name);
+        file_shape(x, dim);
         if (st_writer_add(w, name, ST_F32, 2, dim, e))
             goto done;
     }
     if (st_writer_open(w, path, e))
         goto done;
     while ((next = st_writer_next(w)))
-        if (write_tensor(w, state, train_tensors_get(&s->tensors, next->name + skip), e))
+        if (write_tensor(w, s, state, tensor_of(s, next->name), e))
             goto done;
     rc = st_writer_commit(w, e);
 done:
@@ -81,27 +151,34 @@ static void put_text(struct buf *b, const char *text)
     buf_char(b, '"');
 }
 
-/* The last parts of the adapted products' names, each once, sorted as PEFT's are not: a set. */
-static void put_names(struct buf *b, const struct train_subject *s, const char *quote,
-                      const char *between)
+/* What PEFT is told of a product: its last part; of a parameter of experts all that is behind the
+ * layer's number. */
+static const char *target_of(const struct param *p)
+{
+    const char *at = strrchr(p->lora_name, '.');
+    if (p->n_half) {
+        at = strchr(p->lora_name, '.');
+        at = strchr(at + 1, '.');
+    }
+    return at ? at + 1 : p->lora_name;
+}
+
+/* The targets of modules, or of parameters, each once. */
+static void put_names(struct buf *b, const struct train_subject *s, bool is_param,
+                      const char *quote, const char *between)
 {
     const char *seen[TRAIN_TARGET_MAX];
-    size_t len[TRAIN_TARGET_MAX], n = 0;
+    size_t n = 0, k;
     for (int32_t i = 0; i < s->model->n_param; i++) {
         const struct param *p = &s->model->param[i];
-        size_t end = strlen(p->name) - strlen(".weight"), at = end, k = 0;
-        if (p->lora < 0 || s->half_a[p->lora] < 0)
+        if (!is_adapted(s, p) || (p->n_half > 0) != is_param)
             continue;
-        while (at > 0 && p->name[at - 1] != '.')
-            at--;
-        while (k < n && (len[k] != end - at || memcmp(seen[k], p->name + at, end - at)))
+        for (k = 0; k < n && strcmp(seen[k], target_of(p)) != 0;)
             k++;
         if (k < n || n == TRAIN_TARGET_MAX)
             continue;
-        seen[n] = p->name + at;
-        len[n++] = end - at;
-        buf_printf(b, "%s%s%.*s%s", n > 1 ? between : "", quote, (int)(end - at), p->name + at,
-                   quote);
+        seen[n++] = target_of(p);
+        buf_printf(b, "%s%s%s%s", n > 1 ? between : "", quote, seen[n - 1], quote);
     }
 }
 
@@ -110,23 +187,36 @@ static bool has_outer(const struct train_subject *s)
 {
     for (int32_t i = 0; i < s->model->n_param; i++) {
         const struct param *p = &s->model->param[i];
-        if (p->lora >= 0 && s->half_a[p->lora] >= 0 && strncmp(p->name, "layers.", 7) != 0)
+        if (is_adapted(s, p) && strncmp(p->name, "layers.", 7) != 0)
             return true;
     }
+    return false;
+}
+
+static bool has_any(const struct train_subject *s, bool is_param)
+{
+    for (int32_t i = 0; i < s->model->n_param; i++)
+        if (is_adapted(s, &s->model->param[i]) && (s->model->param[i].n_half > 0) == is_param)
+            return true;
     return false;
 }
 
 /* Beside a text model others may have products of the same names: then an expression. */
 static void put_targets(struct buf *b, const struct train_subject *s)
 {
-    bool is_wrapped = s->model->cfg.is_wrapped;
+    bool is_wrapped = s->model->cfg.is_wrapped && has_any(s, false);
     const char *inner = has_outer(s) ? "(.*\\\\.)?" : ".*\\\\.";
     if (is_wrapped)
         buf_printf(b, "\".*language_model\\\\.%s(", inner);
     else
         buf_str(b, "[");
-    put_names(b, s, is_wrapped ? "" : "\"", is_wrapped ? "|" : ", ");
+    put_names(b, s, false, is_wrapped ? "" : "\"", is_wrapped ? "|" : ", ");
     buf_str(b, is_wrapped ? ")\"" : "]");
+    if (!has_any(s, true))
+        return;
+    buf_str(b, ",\n  \"target_parameters\": [");
+    put_names(b, s, true, "\"", ", ");
+    buf_str(b, "]");
 }
 
 /* Of a classifier PEFT's own task would make the head a part of the adapter. */

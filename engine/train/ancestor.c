@@ -98,15 +98,38 @@ static int add_target(struct train_lora *l, const char *name, size_t n, struct a
     return 0;
 }
 
+/* Tensors of all experts of a layer are those of the config's parameters. */
+static bool is_of_stack(const char *name, size_t n)
+{
+    return (n == sizeof TRAIN_EXPERTS - 1 && memcmp(name, TRAIN_EXPERTS, n) == 0) ||
+           (n == sizeof "base_layer" - 1 && memcmp(name, "base_layer", n) == 0);
+}
+
+static int read_params(const char *dir, struct train_lora *l, struct arena *a, struct err *e)
+{
+    struct peft p;
+    if (peft_read(&p, dir, e))
+        return -1;
+    int rc = 0;
+    for (size_t i = 0; i < p.n_param && !rc; i++) {
+        bool is_whole = strstr(p.param[i].end, TRAIN_EXPERTS) != NULL;
+        const char *name =
+            arena_printf(a, "%s%s", is_whole ? "" : TRAIN_EXPERTS ".", p.param[i].end);
+        rc = add_target(l, name, strlen(name), a, e);
+    }
+    peft_release(&p);
+    return rc;
+}
+
 static int read_targets(const char *dir, struct train_lora *l, struct arena *a, struct err *e)
 {
     char *path = path_join(dir, PEFT_TENSORS_NAME);
     struct weights *w = weights_open_file(path, e);
-    int rc = w ? 0 : -1;
+    int rc = w ? read_params(dir, l, a, e) : -1;
     for (size_t i = 0; !rc && i < weights_count(w); i++) {
         size_t n;
         const char *name = product_of(weights_at(w, i)->t->name, &n);
-        rc = name ? add_target(l, name, n, a, e) : 0;
+        rc = name && !is_of_stack(name, n) ? add_target(l, name, n, a, e) : 0;
     }
     if (!rc && l->n_target == 0)
         rc = err_set(e, ERR_BAD_INPUT, "%s: holds no adapter", PEFT_TENSORS_NAME);
@@ -131,26 +154,31 @@ static int check_alike(const struct adapter_files *f, const struct train_subject
 {
     for (int32_t i = 0; i < s->model->n_lora; i++) {
         const struct adapter_halves *h = &f->at[i];
-        bool is_trained = s->half_a[i] >= 0;
-        if (is_trained != (h->a != NULL))
+        bool is_trained = s->half_a[i] >= 0, is_there = adapter_halves_are_there(h);
+        if (h->each)
+            return err_set(e, ERR_UNSUPPORTED,
+                           "%s: %.200s: a training goes on from adapters that have one tensor for "
+                           "all experts of a layer",
+                           PEFT_TENSORS_NAME, h->param->name);
+        if (is_trained != is_there)
             return err_set(e, ERR_UNSUPPORTED,
                            "%s: %s is %s: a training goes on from adapters "
                            "that have the same products in all layers",
                            PEFT_TENSORS_NAME, h->param->name, is_trained ? "missing" : "there");
-        if (h->a && (weight_rows(h->a) != s->lora.rank ||
-                     adapter_files_scale(f, h) != train_lora_scale(&s->lora)))
+        if (is_there && (adapter_halves_rank(f, h) != s->lora.rank ||
+                         adapter_files_scale(f, h) != train_lora_scale(&s->lora)))
             return err_set(e, ERR_BAD_INPUT, "%s: %s has another rank or scale than the training",
                            PEFT_TENSORS_NAME, h->param->name);
     }
     return 0;
 }
 
-static int put(struct train_state *state, size_t i, const struct adapter_halves *h, struct err *e)
+static int put(struct train_state *state, size_t i, const struct adapter_files *f, struct err *e)
 {
     const struct train_tensor *x = &state->on->list.at[i];
     int64_t dim[2];
     train_state_shape(x, dim);
-    float *half = adapter_half_read(x->side == TRAIN_HALF_A ? h->a : h->b, e);
+    float *half = adapter_half_read(f, &f->at[x->of->lora], x->side == TRAIN_HALF_B, e);
     int rc = half ? train_state_put(state, i, TRAIN_VALUE, 0, dim[0], half, e) : -1;
     mem_free(half);
     return rc;
@@ -167,7 +195,7 @@ static int load(const struct train_ancestor *from, const struct train_subject *s
         return err_set(e, ERR_CORRUPT, "it is not what it was when the training began");
     int rc = adapter_files_init(&f, s->model, from->dir, e) || check_alike(&f, s, e) ? -1 : 0;
     for (size_t i = 0; !rc && i < s->tensors.list.n; i++)
-        rc = put(state, i, &f.at[s->tensors.list.at[i].of->lora], e);
+        rc = put(state, i, &f, e);
     adapter_files_release(&f);
     return rc;
 }

@@ -40,14 +40,14 @@ struct tune_loop {
 
 /* ---- what is trained ----------------------------------------------------------------------- */
 
-/* The last parts of a product's name, "layers.0.self_attn.q_proj.weight": q_proj, or two of them.
- */
+/* The last parts of a product's name, "layers.0.self_attn.q_proj": q_proj, or two of them; of
+ * experts what stands for all their products. */
 static void last_parts(const struct param *p, int n_part, char name[NAME_BYTES])
 {
-    size_t n = strlen(p->name) - strlen(".weight"), at = n;
-    while (at > 0 && (p->name[at - 1] != '.' || --n_part > 0))
+    size_t at = strlen(p->lora_name);
+    while (at > 0 && (p->lora_name[at - 1] != '.' || --n_part > 0))
         at--;
-    snprintf(name, NAME_BYTES, "%.*s", (int)(n - at), p->name + at);
+    snprintf(name, NAME_BYTES, "%s", p->n_half ? TRAIN_EXPERTS : p->lora_name + at);
 }
 
 static bool has_name(const char *all, const char *name)
@@ -87,18 +87,28 @@ static bool is_shared(const struct model *m, const bool *is_mixer, const struct 
     return false;
 }
 
+static bool has_experts(const struct model *m)
+{
+    for (int32_t i = 0; i < m->n_param; i++)
+        if (m->param[i].n_half)
+            return true;
+    return false;
+}
+
 const char *tune_loop_targets(const struct engine *g, bool attention, bool others, struct arena *a)
 {
     const struct model *m = engine_resident(g)->model;
     const char *all = "";
-    if (attention && others)
+    bool is_all = attention && others;
+    if (is_all && !has_experts(m)) /* which have adapters where they are named alone */
         return all;
     const bool *is_mixer = mixers_of(m, a);
     for (int32_t i = 0; i < m->n_param; i++) {
+        const struct param *p = &m->param[i];
         char name[NAME_BYTES];
-        if (m->param[i].lora < 0 || is_mixer[i] != attention)
+        if (p->lora < 0 || !(is_all || is_mixer[i] == attention))
             continue;
-        last_parts(&m->param[i], is_shared(m, is_mixer, &m->param[i]) ? 2 : 1, name);
+        last_parts(p, !is_all && is_shared(m, is_mixer, p) ? 2 : 1, name);
         if (!has_name(all, name))
             all = arena_printf(a, "%s%s%s", all, *all ? "," : "", name);
     }

@@ -19,13 +19,15 @@ enum train_schedule { TRAIN_CONSTANT, TRAIN_LINEAR, TRAIN_COSINE };
 
 enum { TRAIN_TARGET_MAX = 16, TRAIN_RANK_MAX = 256 };
 
+#define TRAIN_EXPERTS "experts" /* the target that is all products of a layer's experts */
+
 struct train_lora {
     int64_t rank; /* 0: no adapter, every parameter is trained */
     double alpha;
     double dropout;                       /* of the adapter's input */
     bool is_rs;                           /* scale alpha / sqrt(rank) instead of alpha / rank */
     const char *target[TRAIN_TARGET_MAX]; /* borrowed: last parts of products' names, "q_proj" */
-    int32_t n_target;                     /* 0: every product that takes adapters */
+    int32_t n_target;                     /* 0: every product that takes adapters but experts' */
 };
 
 /* An adapter that a training goes on from (engine/train/ancestor.h). */
@@ -182,6 +184,7 @@ struct train_plan {
     size_t total_plain, total_recomputed; /* without and with running blocks again */
     int64_t n_tok;                        /* of the largest micro-batch */
     bool recomputes;
+    bool leaves_experts; /* an adapter that has nothing for the model's experts */
 };
 
 /* One line for people. */

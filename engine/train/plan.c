@@ -143,6 +143,18 @@ static int64_t tokens_of(const struct tuning_options *o)
     return longest_of(o) * each_of(o) * ((o->batch + n - 1) / n);
 }
 
+static bool leaves_experts(const struct train_subject *s)
+{
+    bool has_any = false;
+    for (int32_t i = 0; i < s->model->n_param; i++) {
+        const struct param *p = &s->model->param[i];
+        if (p->n_half && s->half_a[p->lora] >= 0)
+            return false;
+        has_any = has_any || p->n_half;
+    }
+    return has_any && s->lora.rank > 0;
+}
+
 /* The bytes that a trainer with these options holds at most: where a step has several micro-batches
  * in the second, which finds the gradients of the first. */
 static int measure(const struct model *m, const struct device *d, const struct tuning_options *o,
@@ -169,6 +181,7 @@ static int measure(const struct model *m, const struct device *d, const struct t
     if (!p.trainer)
         goto done;
     const struct train_tensors *on = &trainer_subject(p.trainer)->tensors;
+    out->leaves_experts = leaves_experts(trainer_subject(p.trainer));
     size_t made = device_dry_bytes(p.device) - before;
     /* nothing is computed on paper, so the step's loss is no number; by then all has been held */
     if (trainer_step(p.trainer, p.row, p.n_row, &unused, &end) && end.code != ERR_DIVERGED) {
@@ -274,8 +287,11 @@ const char *train_plan_text(const struct train_plan *p, char text[TRAIN_PLAN_TEX
                       mb(p->weights));
     snprintf(text + n, (size_t)(TRAIN_PLAN_TEXT_BYTES - n),
              "; trained values %.1f, gradients %.1f, moments %.1f, inputs and K/V %.1f, "
-             "activations %.1f (logits %.1f)%s",
+             "activations %.1f (logits %.1f)%s%s",
              mb(p->values), mb(p->gradients), mb(p->moments), mb(p->inputs), mb(p->activations),
-             mb(p->logits), p->recomputes ? "; blocks are run again" : "");
+             mb(p->logits), p->recomputes ? "; blocks are run again" : "",
+             p->leaves_experts ? "; experts have no adapter, which the target " TRAIN_EXPERTS
+                                 " gives them"
+                               : "");
     return text;
 }

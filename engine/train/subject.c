@@ -21,32 +21,42 @@ double train_lora_scale(const struct train_lora *l)
     return l->alpha / (l->is_rs ? sqrt((double)l->rank) : (double)l->rank);
 }
 
-/* "layers.0.self_attn.q_proj.weight" has the last part q_proj; "per_layer_model_projection.weight"
- * is one. */
+/* Whether the first n bytes of a name end in `part`: "layers.0.self_attn.q_proj" has the last part
+ * q_proj, "per_layer_model_projection" is one. */
+static bool ends_in(const char *name, size_t n, const char *part)
+{
+    size_t k = strlen(part);
+    bool is_part = k == n || (k < n && name[n - k - 1] == '.');
+    return is_part && memcmp(name + n - k, part, k) == 0;
+}
+
+/* Adapters of experts are as many times larger than others as there are experts: they are there
+ * where they are named, all products of a layer's experts by "experts". */
 static bool is_target(const struct train_lora *l, const struct param *p)
 {
-    size_t n = strlen(p->name) - strlen(".weight");
     if (p->lora < 0)
         return false;
+    size_t n = strlen(p->lora_name);
+    size_t all = p->n_half ? (size_t)(strrchr(p->lora_name, '.') - p->lora_name) : n;
     for (int32_t i = 0; i < l->n_target; i++) {
-        size_t k = strlen(l->target[i]);
-        bool is_part = k == n || (k < n && p->name[n - k - 1] == '.');
-        if (is_part && memcmp(p->name + n - k, l->target[i], k) == 0)
+        const char *t = l->target[i];
+        bool is_experts = strstr(t, TRAIN_EXPERTS) != NULL;
+        if (p->n_half ? is_experts && (ends_in(p->lora_name, n, t) || ends_in(p->lora_name, all, t))
+                      : ends_in(p->lora_name, n, t))
             return true;
     }
-    return l->n_target == 0;
+    return l->n_target == 0 && !p->n_half;
 }
 
 static void add_halves(struct train_subject *s, const struct param *p)
 {
     char name[NAME_BYTES];
-    int n = (int)(strlen(p->name) - strlen(".weight"));
     struct train_tensor x = {.name = name, .of = p, .rank = s->lora.rank, .decays = true};
     s->half_a[p->lora] = (int32_t)s->tensors.list.n;
-    snprintf(name, sizeof name, "%.*s.lora_A.weight", n, p->name);
+    snprintf(name, sizeof name, "%s.lora_A.weight", p->lora_name);
     x.side = TRAIN_HALF_A;
     train_tensors_add(&s->tensors, &x);
-    snprintf(name, sizeof name, "%.*s.lora_B.weight", n, p->name);
+    snprintf(name, sizeof name, "%s.lora_B.weight", p->lora_name);
     x.side = TRAIN_HALF_B;
     train_tensors_add(&s->tensors, &x);
 }
@@ -60,6 +70,17 @@ static void add_self(struct train_subject *s, const struct param *p)
     train_tensors_add(&s->tensors, &x);
 }
 
+/* PEFT has none of these: what is left out of an expert's input is not that of a product's. */
+static int check_dropout(const struct train_lora *l, const struct model *m, struct err *e)
+{
+    for (int32_t i = 0; i < m->n_param && l->dropout > 0; i++)
+        if (m->param[i].n_half && is_target(l, &m->param[i]))
+            return err_set(e, ERR_UNSUPPORTED,
+                           "lora_dropout: adapters of experts have none: leave it out, or the "
+                           "target " TRAIN_EXPERTS);
+    return 0;
+}
+
 int train_lora_check(const struct train_lora *l, const struct model *m, struct err *e)
 {
     for (int32_t t = 0; t < l->n_target; t++) {
@@ -71,7 +92,7 @@ int train_lora_check(const struct train_lora *l, const struct model *m, struct e
             return err_set(e, ERR_BAD_INPUT, "target %s: no product of the model has this name",
                            l->target[t]);
     }
-    return 0;
+    return check_dropout(l, m, e);
 }
 
 void train_lora_split(struct train_lora *l, const char *names, struct arena *a)

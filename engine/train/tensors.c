@@ -42,11 +42,16 @@ struct part train_tensor_part(const struct train_tensors *t, const struct train_
 {
     static const struct param_share all = {.cut = PARAM_WHOLE};
     const struct op_ranks at = {.rank = rank, .size = t->model.size};
-    struct part p = part_of(x->of, t->share ? &t->share[x->of->index] : &all, &at);
+    const struct param_share *s = t->share ? &t->share[x->of->index] : &all;
+    if (x->side == TRAIN_SELF)
+        return part_of(x->of, s, &at);
+    struct part p = part_of_product(x->of, s, &at);
     if (x->side == TRAIN_HALF_A) {
-        p.output[0] = (struct part_run){0, x->rank};
+        p.output[0] = (struct part_run){0, param_half_rows(x->of, false, x->rank)};
         p.n_output = 1;
-    } else if (x->side == TRAIN_HALF_B) {
+    } else {
+        if (x->of->n_half)
+            p.output[0].n = param_half_rows(x->of, true, x->rank);
         p.input = (struct part_run){0, x->rank};
     }
     return p;

@@ -140,10 +140,10 @@ bool tune_ancestor_has(const struct tune_ancestor *from, const char *targets)
     return has;
 }
 
-int tune_check_targets(const struct engine *g, const char *targets, struct err *e)
+int tune_check_targets(const struct engine *g, const char *targets, double dropout, struct err *e)
 {
     struct arena a;
-    struct train_lora l = {.rank = 0};
+    struct train_lora l = {.dropout = dropout};
     arena_init(&a, NAMES_BYTES);
     train_lora_split(&l, targets, &a);
     int rc = train_lora_check(&l, engine_resident(g)->model, e);

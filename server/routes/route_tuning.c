@@ -189,7 +189,7 @@ static int check_hyper(struct errand *t, const struct job_hyper *h, struct api_e
         return api_fail(e, 400, "invalid_value", field_of(t, h, "lora_rank"),
                         "'lora_rank' may be at most %lld here: the server's --max-lora-rank.",
                         (long long)most);
-    if (tune_check_targets(g, h->target_modules, &why))
+    if (tune_check_targets(g, h->target_modules, h->lora_dropout, &why))
         return api_fail(e, 400, "invalid_value", field_of(t, h, "target_modules"), "%s.", why.msg);
     return 0;
 }

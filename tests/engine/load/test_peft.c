@@ -46,6 +46,33 @@ static void targets_by_name(void **state)
     peft_release(&p);
 }
 
+#define DOWN1 "model.layers.1.mlp.experts.down_proj"
+
+/* Faults: a parameter that is taken for a module, or a module for one; modules that must be named
+ * beside parameters; a pattern as PEFT writes it for these that is not read. */
+static void parameters_by_name(void **state)
+{
+    struct peft p;
+    (void)state;
+    good(&p, "{" LIST ",\"target_parameters\":[\"mlp.experts.down_proj\"],\"r\":4,"
+             "\"rank_pattern\":{\".*\\\\.down_proj\":6}}");
+    assert_true(peft_claims_param(&p, DOWN1));
+    assert_false(peft_claims_param(&p, "model.layers.1.xmlp.experts.down_proj"));
+    assert_false(peft_claims_param(&p, Q0));
+    assert_int_equal(peft_claim(&p, DOWN1), PEFT_HAS_NOT);
+    assert_int_equal(peft_claim(&p, Q0), PEFT_HAS);
+    assert_int_equal(peft_rank(&p, DOWN1), 6);
+    assert_int_equal(peft_rank(&p, Q0), 4);
+    peft_release(&p);
+    good(&p, "{\"peft_type\":\"LORA\",\"target_modules\":[],\"target_parameters\":[\"w\"]}");
+    assert_true(peft_claims_param(&p, "w"));
+    assert_int_equal(peft_claim(&p, Q0), PEFT_HAS_NOT);
+    peft_release(&p);
+    good(&p, "{" LIST ",\"target_parameters\":null}");
+    assert_false(peft_claims_param(&p, DOWN1));
+    peft_release(&p);
+}
+
 /* Faults: a layer read from half its digits; one layer alone that is no list. */
 static void layers(void **state)
 {
@@ -155,7 +182,9 @@ static void refused_by_name(void **state)
         {"{" LIST ",\"modules_to_save\":[\"lm_head\"]}", "modules_to_save", ERR_UNSUPPORTED},
         {"{" LIST ",\"layer_replication\":[[0,1]]}", "layer_replication", ERR_UNSUPPORTED},
         {"{" LIST ",\"trainable_token_indices\":[1]}", "trainable_token", ERR_UNSUPPORTED},
-        {"{" LIST ",\"target_parameters\":[\"x\"]}", "target_parameters", ERR_UNSUPPORTED},
+        {"{" LIST ",\"target_parameters\":\"x\"}", "target_parameters", ERR_BAD_INPUT},
+        {"{" LIST ",\"target_parameters\":[1]}", "target_parameters", ERR_BAD_INPUT},
+        {"{\"peft_type\":\"LORA\",\"target_parameters\":[]}", "target_modules", ERR_BAD_INPUT},
         {"{" LIST ",\"megatron_config\":{\"a\":1}}", "megatron_config", ERR_UNSUPPORTED},
         {"{" LIST ",\"a_new_field\":0.5}", "a_new_field", ERR_UNSUPPORTED},
         {"{" LIST ",\"a_new_field\":\"x\"}", "a_new_field", ERR_UNSUPPORTED},
@@ -199,7 +228,8 @@ static void refused_by_name(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(targets_by_name),  cmocka_unit_test(layers),
+        cmocka_unit_test(targets_by_name),  cmocka_unit_test(parameters_by_name),
+        cmocka_unit_test(layers),
         cmocka_unit_test(ranks_and_scales), cmocka_unit_test(what_peft_writes),
         cmocka_unit_test(refused_by_name),
     };

@@ -14,18 +14,17 @@
 #include "engine/base/mem.h"
 #include "engine/base/rng.h"
 #include "engine/eager/eager.h"
-#include "engine/graph/passes.h"
 #include "engine/load/st_writer.h"
 #include "engine/model/adapter.h"
 #include "engine/model/export.h"
 #include "engine/run/packed.h"
-#include "engine/run/runner.h"
 #include "engine/sample/sampler.h"
 #include "tests/engine/load/st_make.h"
+#include "tests/lib/adapted.h"
 #include "tests/lib/formats.h"
 #include "tests/lib/golden.h"
 
-enum { TOK_MAX = 128, SEQS = 4, RANK = 512, PATH_BYTES = 300 };
+enum { TOK_MAX = ADAPTED_TOK, SEQS = ADAPTED_SEQS, RANK = ADAPTED_RANK, PATH_BYTES = 300 };
 
 static const char *const names[] = {
     "llama_plain", "qwen2",       "gpt2",           "olmo2",         "smollm3",    "granite",
@@ -34,73 +33,11 @@ static const char *const names[] = {
     "qwen3_5_moe", "qwen3_next",  "granite_hybrid", "gemma4",        "gemma4_wide"};
 enum { N_NAME = 10 };
 
-static struct adapter *load(const struct model *m, const char *dir)
-{
-    struct err e = ERR_INIT;
-    static struct adapter_budget plenty = {.bytes_max = 1 << 30};
-    struct adapter_options o = {.name = "tuned", .version = 7, .rank_max = RANK, .budget = &plenty};
-    struct adapter *a = adapter_load(m, dir, &o, &e);
-    assert_good(a ? 0 : -1, &e);
-    return a;
-}
-
 static struct adapter *load_golden(const struct golden *g, const char *name, const char *sub)
 {
     char dir[PATH_BYTES];
     snprintf(dir, sizeof dir, "tests/golden/models/%s/%s", name, sub);
-    return load(g->model, dir);
-}
-
-static struct runner *runner_for(struct golden *g, bool is_eager)
-{
-    struct err e = ERR_INIT;
-    struct runner_options o = {
-        .cap = {[DIM_TOK] = TOK_MAX, [DIM_OUT] = TOK_MAX, [DIM_SEQ] = SEQS, [DIM_GROUP] = SEQS},
-        .n_cell = SEQS * TOK_MAX / K_CELL,
-        .is_eager = is_eager,
-        .passes = PASS_ALL,
-        .lora_rank_max = RANK,
-        .output = MODEL_LOGITS};
-    struct runner *r = runner_new(g->model, &o, g->stream, &e);
-    assert_good(r ? 0 : -1, &e);
-    return r;
-}
-
-/* One text of a step: tokens [pos, pos + n). */
-struct part {
-    const struct adapter *adapter;
-    const int32_t *token;
-    int64_t pos, n;
-    int32_t cell; /* its first: each text has its own four */
-};
-
-/* Runs the parts in one step, a group each; the logits of all their tokens to `to`. */
-static void step(struct golden *g, struct runner *r, const struct part *p, int n, float *to)
-{
-    struct batch *b = runner_batch(r);
-    struct err e = ERR_INIT;
-    struct op_view out;
-    int64_t at = 0;
-    b->q_start[0] = 0;
-    for (int s = 0; s < n; s++) {
-        adapter_group(g->model, p[s].adapter, at, at + p[s].n, b, s);
-        for (int64_t i = 0; i < p[s].n; i++, at++) {
-            b->token[at] = p[s].token[p[s].pos + i];
-            b->pos[at] = (int32_t)(p[s].pos + i);
-            b->seq_of[at] = s;
-            b->segment[at] = 0;
-            b->out_row[at] = (int32_t)at;
-        }
-        for (int32_t c = 0; c < TOK_MAX / K_CELL && c < b->cell_stride; c++)
-            b->cell[s * b->cell_stride + c] = p[s].cell + c;
-        b->q_start[s + 1] = (int32_t)at;
-        b->kv_len[s] = (int32_t)(p[s].pos + p[s].n);
-    }
-    b->n[DIM_TOK] = b->n[DIM_OUT] = at;
-    b->n[DIM_SEQ] = b->n[DIM_GROUP] = n;
-    assert_good(runner_step(r, &out, &e), &e);
-    for (int64_t i = 0; i < at; i++)
-        memcpy(to + i * out.shape.cols, out.p + i * out.ld, (size_t)out.shape.cols * sizeof(float));
+    return adapted_load(g->model, dir);
 }
 
 static float *rows_new(const struct golden *g, int64_t n)
@@ -166,7 +103,10 @@ static void logits_are_pefts_of_what_we_trained(void **state)
                 {"qwen3_5_lora", "qwen3_5"},
                 {"deepseek_v3_lora", "deepseek_v3"},
                 {"granite_hybrid_lora", "granite_hybrid"},
-                {"gemma4_lora", "gemma4"}};
+                {"gemma4_lora", "gemma4"},
+                {"qwen3_moe_experts", "qwen3_moe"},
+                {"gpt_oss_experts", "gpt_oss"},
+                {"mixtral_experts", "mixtral"}};
     (void)state;
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
         struct golden g;
@@ -185,9 +125,9 @@ static void logits_are_pefts_of_what_we_trained(void **state)
         assert_true(n > 0 && n <= golden_ids(&g.root, "prompt", token, TOK_MAX));
         float *want = rows_new(&g, n), *got = rows_new(&g, n);
         assert_good(weight_read_f32(logits, 0, n, want, &e), &e);
-        struct runner *r = runner_for(&g, false);
-        struct adapter *a = load(g.model, dir);
-        step(&g, r, &(struct part){a, token, 0, n, 0}, 1, got);
+        struct runner *r = adapted_runner(&g, false);
+        struct adapter *a = adapted_load(g.model, dir);
+        adapted_step(&g, r, &(struct adapted_part){a, token, 0, n, 0}, 1, got);
         golden_near(dir, got, want, size, 1e-4);
         adapter_unref(a);
         runner_free(r);
@@ -269,18 +209,18 @@ static void against_merged(struct golden *g, const char *what, const char *dir, 
     int32_t token[TOK_MAX];
     int64_t n = golden_ids(&g->root, "prompt", token, TOK_MAX), size = n * g->model->cfg.n_vocab;
     float *got = rows_new(g, n), *want = rows_new(g, n);
-    struct runner *r = runner_for(g, false);
-    struct adapter *a = load(g->model, dir);
+    struct runner *r = adapted_runner(g, false);
+    struct adapter *a = adapted_load(g->model, dir);
     double change = 0, most = 0;
-    step(g, r, &(struct part){NULL, token, 0, n, 0}, 1, want);
-    step(g, r, &(struct part){a, token, 0, n, 0}, 1, got);
+    adapted_step(g, r, &(struct adapted_part){NULL, token, 0, n, 0}, 1, want);
+    adapted_step(g, r, &(struct adapted_part){a, token, 0, n, 0}, 1, got);
     for (int64_t i = 0; i < size; i++) {
         change = fmax(change, fabs((double)got[i] - (double)want[i]));
         most = fmax(most, fabs((double)want[i]));
     }
     assert_true(change > 1e-3 * most); /* it does something */
     merge(g, dir, alpha, is_rs);
-    step(g, r, &(struct part){NULL, token, 0, n, 0}, 1, want);
+    adapted_step(g, r, &(struct adapted_part){NULL, token, 0, n, 0}, 1, want);
     golden_near(what, got, want, size, 1e-4);
     adapter_unref(a);
     runner_free(r);
@@ -325,17 +265,17 @@ static void merged_files_have_the_adapters_logits(void **state)
         snprintf(adapter, sizeof adapter, "tests/golden/models/%s/lora_final", names[i]);
         snprintf(to, sizeof to, "%s/merged", root);
         assert_good(model_export_merged(&g.dir, g.model, adapter, to, &e), &e);
-        struct runner *r = runner_for(&g, false);
-        struct adapter *a = load(g.model, adapter);
-        step(&g, r, &(struct part){a, token, 0, n, 0}, 1, want);
+        struct runner *r = adapted_runner(&g, false);
+        struct adapter *a = adapted_load(g.model, adapter);
+        adapted_step(&g, r, &(struct adapted_part){a, token, 0, n, 0}, 1, want);
         adapter_unref(a);
         runner_free(r);
         assert_good(model_dir_init(&dir, to, &e), &e);
         struct model *base = g.model, *merged = model_load(&dir, &mo, g.device, &e);
         assert_good(merged ? 0 : -1, &e);
         g.model = merged;
-        r = runner_for(&g, false);
-        step(&g, r, &(struct part){NULL, token, 0, n, 0}, 1, got);
+        r = adapted_runner(&g, false);
+        adapted_step(&g, r, &(struct adapted_part){NULL, token, 0, n, 0}, 1, got);
         golden_near(names[i], got, want, n * g.model->cfg.n_vocab, 1e-4);
         runner_free(r);
         g.model = base;
@@ -362,9 +302,9 @@ static void static_is_eager(void **state)
         int64_t n = golden_ids(&g.root, "prompt", token, TOK_MAX);
         float *plan = rows_new(&g, n), *eager = rows_new(&g, n);
         struct adapter *a = load_golden(&g, names[i / 3], "lora");
-        struct runner *rs = runner_for(&g, false), *re = runner_for(&g, true);
-        step(&g, rs, &(struct part){a, token, 0, n, 0}, 1, plan);
-        step(&g, re, &(struct part){a, token, 0, n, 0}, 1, eager);
+        struct runner *rs = adapted_runner(&g, false), *re = adapted_runner(&g, true);
+        adapted_step(&g, rs, &(struct adapted_part){a, token, 0, n, 0}, 1, plan);
+        adapted_step(&g, re, &(struct adapted_part){a, token, 0, n, 0}, 1, eager);
         assert_memory_equal(plan, eager, (size_t)(n * g.model->cfg.n_vocab) * sizeof *plan);
         runner_free(rs);
         runner_free(re);
@@ -388,24 +328,24 @@ static void rows_of_many_adapters_are_each_alone(void **state)
         int64_t n = golden_ids(&g.root, "prompt", token, TOK_MAX), v = g.model->cfg.n_vocab;
         struct adapter *a = load_golden(&g, names[i / 2], "lora"),
                        *b = load_golden(&g, names[i / 2], "lora_final");
-        struct runner *r = runner_for(&g, false);
-        struct part p[SEQS] = {{a, token, 0, n - 1, 0},
+        struct runner *r = adapted_runner(&g, false);
+        struct adapted_part p[SEQS] = {{a, token, 0, n - 1, 0},
                                {NULL, token, 0, n - 4, 4},
                                {b, token, 0, n - 1, 8},
                                {a, token + 2, 0, n - 3, 12}};
         float *all = rows_new(&g, SEQS * n), *one = rows_new(&g, n), *at = all;
-        step(&g, r, p, SEQS, all);
+        adapted_step(&g, r, p, SEQS, all);
         for (int s = 0; s < SEQS; at += p[s++].n * v) {
-            step(&g, r, &p[s], 1, one);
+            adapted_step(&g, r, &p[s], 1, one);
             assert_memory_equal(at, one, (size_t)(p[s].n * v) * sizeof *one);
         }
         for (int s = 0; s < SEQS; s++) { /* and one token further */
             p[s].pos = p[s].n;
             p[s].n = 1;
         }
-        step(&g, r, p, SEQS, all);
+        adapted_step(&g, r, p, SEQS, all);
         for (int s = 0; s < SEQS; s++) {
-            step(&g, r, &p[s], 1, one);
+            adapted_step(&g, r, &p[s], 1, one);
             assert_memory_equal(all + s * v, one, (size_t)v * sizeof *one);
         }
         assert_memory_not_equal(all, all + 2 * v, (size_t)v * sizeof *all);
@@ -483,10 +423,10 @@ static void a_served_logprob_is_the_trained_one(void **state)
         int64_t n = golden_ids(&g.root, "prompt", token, TOK_MAX), v = g.model->cfg.n_vocab;
         float *row = rows_new(&g, n);
         struct adapter *a = load_golden(&g, "llama_plain", "lora");
-        struct runner *r = runner_for(&g, false);
+        struct runner *r = adapted_runner(&g, false);
         struct sampler *s = sampler_new(v, device_kernels(g.device), &e);
         trained(&g, "tests/golden/models/llama_plain/lora", 2, token, n, want);
-        step(&g, r, &(struct part){a, token, 0, n, 0}, 1, row);
+        adapted_step(&g, r, &(struct adapted_part){a, token, 0, n, 0}, 1, row);
         for (int64_t k = 0; k < n; k++) {
             struct sample_taken t;
             assert_good(sampler_score(s, row + k * v, token[(k + 1) % n], 0, &t, &e), &e);
@@ -572,15 +512,15 @@ static void bf16_is_f32_in_half_the_memory(void **state)
         golden_init_short(&g, "llama_plain", i % 2 ? K_BF16 : K_F32);
         int64_t n = golden_ids(&g.root, "prompt", token, TOK_MAX), rank = ranks[i / 2];
         float *wide = rows_new(&g, n), *narrow = rows_new(&g, n);
-        struct runner *r = runner_for(&g, false);
+        struct runner *r = adapted_runner(&g, false);
         char *dir = test_dir_new();
         write_adapter(g.model, dir, rank, ST_F32);
-        struct adapter *a = load(g.model, dir);
+        struct adapter *a = adapted_load(g.model, dir);
         write_adapter(g.model, dir, rank, ST_BF16);
-        struct adapter *b = load(g.model, dir);
+        struct adapter *b = adapted_load(g.model, dir);
         for (int64_t rows = 1; rows <= n; rows += n - 1) {
-            step(&g, r, &(struct part){a, token, 0, rows, 0}, 1, wide);
-            step(&g, r, &(struct part){b, token, 0, rows, 0}, 1, narrow);
+            adapted_step(&g, r, &(struct adapted_part){a, token, 0, rows, 0}, 1, wide);
+            adapted_step(&g, r, &(struct adapted_part){b, token, 0, rows, 0}, 1, narrow);
             assert_memory_equal(narrow, wide, (size_t)(rows * g.model->cfg.n_vocab) * sizeof *wide);
         }
         assert_true(adapter_bytes(b) < adapter_bytes(a) * 3 / 4);
@@ -603,7 +543,7 @@ static void limits_and_references(void **state)
     (void)state;
     golden_init_short(&g, "llama_plain", K_F32);
     size_t before = mem_stat().now_bytes;
-    struct adapter *a = load(g.model, dir);
+    struct adapter *a = adapted_load(g.model, dir);
     assert_int_equal(adapter_rank(a), 4);
     assert_int_equal(adapter_version(a), 7);
     assert_string_equal(adapter_name(a), "tuned");
@@ -644,12 +584,12 @@ static void of_its_base(void **state)
     golden_init_short(&g, "llama_plain", K_F32);
     assert_string_equal(g.model->base.types, "f32");
     write_adapter(g.model, dir, 2, ST_F32);
-    adapter_unref(load(g.model, dir));
+    adapter_unref(adapted_load(g.model, dir));
     struct base_id id = g.model->base;
     snprintf(path, sizeof path, "%s/" BASE_ID_NAME, dir);
     snprintf(id.types, sizeof id.types, "int8");
     assert_good(base_id_put(&id, "mine", path, &e), &e);
-    adapter_unref(load(g.model, dir));
+    adapter_unref(adapted_load(g.model, dir));
     id.files[3] = id.files[3] == '0' ? '1' : '0';
     assert_good(base_id_put(&id, "mine", path, &e), &e);
     assert_err(adapter_load(g.model, dir, &o, &e) == NULL, &e, ERR_BAD_INPUT,

@@ -27,7 +27,8 @@ static const char golden_dir[] = "tests/golden/adapters";
  * (c_proj of gpt2), and none, which is all; weights that a file keeps turned (gpt2), or joined
  * (phi3); dropout, which is of the training alone; a text model in another, whose products' names
  * others have too; one name for products of two sorts of layers (lfm2); products around a delta
- * rule (qwen3_5), around a latent (deepseek_v3), and around a scan (granite_hybrid).
+ * rule (qwen3_5), around a latent (deepseek_v3), and around a scan (granite_hybrid); experts beside
+ * other products, alone, and one of their two products.
  */
 static const struct {
     const char *name, *model;
@@ -70,6 +71,13 @@ static const struct {
       .alpha = 5,
       .target = {"k_proj", "per_layer_input_gate", "per_layer_model_projection"},
       .n_target = 3}},
+    {"qwen3_moe_experts",
+     "qwen3_moe",
+     {.rank = 2, .alpha = 5, .target = {"k_proj", "experts"}, .n_target = 2}},
+    {"gpt_oss_experts", "gpt_oss", {.rank = 2, .alpha = 5, .target = {"experts"}, .n_target = 1}},
+    {"mixtral_experts",
+     "mixtral",
+     {.rank = 3, .alpha = 5, .target = {"o_proj", "experts.down_proj"}, .n_target = 2}},
 };
 enum { N_CASE = sizeof cases / sizeof *cases };
 

@@ -4,7 +4,8 @@
  * computes is held by tests/server/test_tinker.py.
  *
  * Faults they can catch: a mixer that is called otherwise than attention is left out, or trained
- * with the feed-forward; a name that both halves of a layer have adapts the other half too.
+ * with the feed-forward; a name that both halves of a layer have adapts the other half too; experts
+ * that are trained with attention, or not at all.
  */
 #include "engine/train/loop.h"
 
@@ -16,13 +17,15 @@
 static void names_follow_the_layer(void **state)
 {
     static const struct {
-        const char *model, *mixer, *others;
+        const char *model, *mixer, *others, *both;
     } row[] = {
-        {"llama_tied", "q_proj,k_proj,v_proj,o_proj", "gate_proj,up_proj,down_proj"},
-        {"lfm2", "in_proj,out_proj,q_proj,k_proj,v_proj", "w1,w3,w2"},
+        {"llama_tied", "q_proj,k_proj,v_proj,o_proj", "gate_proj,up_proj,down_proj", ""},
+        {"lfm2", "in_proj,out_proj,q_proj,k_proj,v_proj", "w1,w3,w2", ""},
         {"granite_hybrid_dense", "q_proj,k_proj,v_proj,o_proj,in_proj,out_proj",
-         "input_linear,output_linear"},
-        {"gpt2", "c_attn,attn.c_proj", "c_fc,mlp.c_proj"},
+         "input_linear,output_linear", ""},
+        {"gpt2", "c_attn,attn.c_proj", "c_fc,mlp.c_proj", ""},
+        {"mixtral", "q_proj,k_proj,v_proj,o_proj", "experts",
+         "q_proj,k_proj,v_proj,o_proj,experts"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
@@ -36,7 +39,7 @@ static void names_follow_the_layer(void **state)
         arena_init(&a, 1 << 16);
         assert_string_equal(tune_loop_targets(g, true, false, &a), row[i].mixer);
         assert_string_equal(tune_loop_targets(g, false, true, &a), row[i].others);
-        assert_string_equal(tune_loop_targets(g, true, true, &a), "");
+        assert_string_equal(tune_loop_targets(g, true, true, &a), row[i].both);
         arena_release(&a);
         engine_free(g);
     }
