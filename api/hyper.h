@@ -35,7 +35,7 @@ struct job_hyper {
     double learning_rate, warmup_ratio, beta, gamma, clip_range, kl_weight;
     double compute_multiplier, desirable_weight, undesirable_weight, scale;
     int64_t group_size, max_completion_tokens, advantage, eval_interval, eval_samples;
-    int64_t training_type, schedule, long_rows, result, activation_checkpointing,
+    int64_t training_type, optimizer, schedule, long_rows, result, activation_checkpointing,
         loss; /* place of the word */
     bool use_rslora, row_logprobs;
     bool says_rslora, says_targets; /* no rows: that a client gave use_rslora, or target_modules */
@@ -44,6 +44,7 @@ struct job_hyper {
 
 /* Places of words. */
 enum { HYPER_LORA = 1, HYPER_FULL };
+enum { HYPER_ADAMW = 1, HYPER_ADAMW_8BIT };
 enum { HYPER_CONSTANT = 1, HYPER_LINEAR, HYPER_COSINE };
 enum { HYPER_CUT = 1, HYPER_REFUSE };
 enum { HYPER_LAST = 1, HYPER_BEST };

@@ -131,6 +131,7 @@ struct tune_options {
     const char *targets;                  /* "q_proj,v_proj"; "": every product */
     struct train_ancestor ancestor;       /* that it goes on from, made as lora says; else zeros */
     double lr, decay, max_norm, scale;    /* scale: of anchors' cosines; 0: 20 */
+    bool has_codes;                       /* as in train_options */
     enum train_schedule schedule;
     int64_t warmup, n_epoch, batch;
     double warmup_ratio; /* of all steps, where warmup is 0 */

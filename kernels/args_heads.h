@@ -88,6 +88,17 @@ struct k_adamw_weight { /* unit: a panel */
     struct k_adamw a;   /* p and n are not read */
 };
 
+/* Moments as codes (kernels/moments.h), which is what they are kept as: unpack puts x, pack makes
+ * code and power of it. x[0] begins a block. */
+struct k_moments { /* unit: a chunk of K_SUM_CHUNK */
+    float *x;
+    uint8_t *code, *power; /* [n], [ceil(n / K_MOMENT)] */
+    int64_t n;
+    bool is_second;
+    uint32_t seed; /* pack: of the step's draws, and x[0]'s place among all */
+    int64_t first;
+};
+
 struct k_sum_sq { /* unit: a chunk of K_SUM_CHUNK */
     const float *x;
     int64_t n;

@@ -36,6 +36,7 @@ enum {
     K_NESTED = 128,           /* inputs of a block of int4k or int6k (kernels/nested.h) */
     K_CE_CHUNK = 4096,        /* vocabulary entries folded at a time; a multiple of K_NR */
     K_SUM_CHUNK = 4096,       /* elements of a partial sum of squares */
+    K_MOMENT = 256,           /* moments of 8 bits that share a power of two; divides the above */
     K_SCRATCH_BYTES = 1 << 21 /* what each compute thread lends to a kernel */
 };
 

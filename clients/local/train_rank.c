@@ -177,6 +177,7 @@ int train_fill(struct train *t, const struct train_ranks *ranks, struct tuning_o
     o->train.schedule = schedule_of(v->schedule);
     o->train.warmup = v->warmup;
     o->train.decay = v->decay;
+    o->train.has_codes = strcmp(v->optimizer, "adamw_8bit") == 0;
     o->train.max_norm = v->clip;
     o->train.seed = (uint64_t)v->seed;
     o->train.cap_tok = v->micro;

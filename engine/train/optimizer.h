@@ -18,6 +18,7 @@ struct optimizer {
     double *part;             /* owned: device memory, the norm's partial sums */
     double *host;             /* owned: where they are read */
     int64_t n_part;
+    float *open[2]; /* owned: device memory, moments that are codes, a piece at a time; or NULL */
     struct exchange *exchange; /* borrowed */
 };
 

@@ -24,6 +24,7 @@ struct train_options {
     enum train_schedule schedule;
     int64_t warmup, n_step; /* steps of the schedule */
     double beta1, beta2, eps;
+    bool has_codes;          /* AdamW's moments are kept in 8 bits (kernels/moments.h) */
     double decay;            /* of matrices */
     double max_norm;         /* of the whole gradient; 0: not clipped */
     uint64_t seed;           /* of first weights, dropout and order */

@@ -190,7 +190,7 @@ static int measure(const struct model *m, const struct device *d, const struct t
     }
     *total = device_dry_peak(p.device) - before;
     out->gradients = (size_t)on->n_elem * sizeof(float);
-    out->moments = 2 * (size_t)(on->own_hi - on->own_lo) * sizeof(float);
+    out->moments = on->moment_bytes;
     size_t reference = train_subject_reference_bytes(trainer_subject(p.trainer));
     out->values = on->bytes - out->moments - (size_t)(on->n_elem - on->n_late) * sizeof(float);
     out->values += reference;

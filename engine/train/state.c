@@ -5,10 +5,13 @@
  */
 #include "engine/train/state.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/mem.h"
+#include "kernels/linear.h"
+#include "kernels/moments.h"
 
 enum question_kind { ASK_GET, ASK_PUT, ASK_END };
 
@@ -124,6 +127,76 @@ static int reserve(struct train_state *s, int64_t n, struct err *e)
     return s->piece ? 0 : -1;
 }
 
+/* Room for n codes and their blocks' powers. */
+static int reserve_codes(struct train_state *s, int64_t n, struct err *e)
+{
+    n += linear_ceil_div(n, K_MOMENT) + 1;
+    if (n > s->cap_byte) {
+        mem_free(s->byte);
+        s->byte = try_alloc((size_t)n, 1, "codes of moments", e);
+        s->cap_byte = s->byte ? n : 0;
+    }
+    return s->byte ? 0 : -1;
+}
+
+static int fetch_codes(struct train_state *s, const struct question *q, const struct run *r,
+                       struct err *e)
+{
+    const struct train_tensors *on = s->on;
+    int k = q->array == TRAIN_MOMENT2;
+    int64_t lo = r->at - on->own_lo, first = lo / K_MOMENT;
+    int64_t n_power = linear_ceil_div(lo + r->n, K_MOMENT) - first;
+    if (reserve_codes(s, r->n + K_MOMENT, e))
+        return -1;
+    uint8_t *power = s->byte + r->n;
+    stream_copy(s->stream, s->byte, on->code[k] + lo, (size_t)r->n, COPY_FROM_DEVICE);
+    stream_copy(s->stream, power, on->power[k] + first, (size_t)n_power, COPY_FROM_DEVICE);
+    if (stream_sync(s->stream, e))
+        return -1;
+    for (int64_t i = 0; i < r->n; i++)
+        s->piece[i] = moment_value(s->byte[i], power[(lo + i) / K_MOMENT - first], k == 1);
+    return 0;
+}
+
+/* Number i of those that began a block and the piece that goes on with it. */
+static float begun_at(const struct train_state *s, int64_t i)
+{
+    return i < s->n_begun ? s->begun[i] : s->piece[i - s->n_begun];
+}
+
+/* What codes stand for, and so without draws. A tensor's rows come in their order: what ends in the
+ * middle of a block waits for the rest of it. */
+static int store_codes(struct train_state *s, const struct question *q, const struct run *r,
+                       struct err *e)
+{
+    const struct train_tensors *on = s->on;
+    const struct train_tensor *x = &on->list.at[q->tensor];
+    int k = q->array == TRAIN_MOMENT2;
+    int64_t end = linear_min(x->at + x->rows * x->cols, on->own_hi);
+    int64_t lo = r->at - s->n_begun - on->own_lo, n = s->n_begun + r->n;
+    int64_t n_now = r->at + r->n == end ? n : n / K_MOMENT * K_MOMENT;
+    ASSERT(lo % K_MOMENT == 0);
+    if (reserve_codes(s, n, e))
+        return -1;
+    uint8_t *power = s->byte + n;
+    for (int64_t b = 0; b < n_now; b += K_MOMENT) {
+        float most = 0;
+        int64_t hi = linear_min(b + K_MOMENT, n_now);
+        for (int64_t i = b; i < hi; i++)
+            most = fabsf(begun_at(s, i)) > most ? fabsf(begun_at(s, i)) : most;
+        power[b / K_MOMENT] = moment_power(most);
+        for (int64_t i = b; i < hi; i++)
+            s->byte[i] = moment_code(begun_at(s, i), power[b / K_MOMENT], k == 1, 0);
+    }
+    stream_copy(s->stream, on->code[k] + lo, s->byte, (size_t)n_now, COPY_TO_DEVICE);
+    stream_copy(s->stream, on->power[k] + lo / K_MOMENT, power,
+                (size_t)linear_ceil_div(n_now, K_MOMENT), COPY_TO_DEVICE);
+    for (int64_t i = n_now; i < n; i++)
+        s->begun[i - n_now] = begun_at(s, i);
+    s->n_begun = n - n_now;
+    return stream_sync(s->stream, e);
+}
+
 /* This rank's elements to the piece. */
 static int fetch(struct train_state *s, const struct question *q, const struct run *r,
                  struct err *e)
@@ -131,6 +204,8 @@ static int fetch(struct train_state *s, const struct question *q, const struct r
     const struct train_tensors *on = s->on;
     if (q->array == TRAIN_VALUE)
         return train_value_get(&s->value, &on->list.at[q->tensor], r->element, r->n, s->piece, e);
+    if (on->has_codes)
+        return fetch_codes(s, q, r, e);
     const float *from = (q->array == TRAIN_MOMENT1 ? on->m : on->v) + (r->at - on->own_lo);
     stream_copy(s->stream, s->piece, from, (size_t)r->n * sizeof *from, COPY_FROM_DEVICE);
     return stream_sync(s->stream, e);
@@ -143,6 +218,8 @@ static int store(struct train_state *s, const struct question *q, const struct r
     const struct train_tensors *on = s->on;
     if (q->array == TRAIN_VALUE)
         return train_value_put(&s->value, &on->list.at[q->tensor], r->element, r->n, s->piece, e);
+    if (on->has_codes)
+        return store_codes(s, q, r, e);
     float *to = (q->array == TRAIN_MOMENT1 ? on->m : on->v) + (r->at - on->own_lo);
     stream_copy(s->stream, to, s->piece, (size_t)r->n * sizeof *to, COPY_TO_DEVICE);
     return stream_sync(s->stream, e);
@@ -260,6 +337,7 @@ int train_state_end(struct train_state *s, int rc, struct err *e)
     free(s->cut);
     train_value_release(&s->value);
     mem_free(s->piece);
+    mem_free(s->byte);
     *s = (struct train_state){0};
     return rc;
 }

@@ -22,6 +22,9 @@ struct train_state {
     int64_t *cut; /* owned: [ranks of the model, n_data + 1] where their data ranks' runs begin */
     float *piece; /* owned: what comes and goes */
     int64_t cap;
+    uint8_t *byte; /* owned: codes of moments, and powers */
+    int64_t cap_byte, n_begun;
+    float begun[K_MOMENT]; /* [n_begun] of a block whose others come with the next rows */
 };
 
 void train_state_begin(struct train_state *s, struct train_tensors *on, struct stream *stream);

@@ -219,6 +219,7 @@ static int init_list(struct train_subject *s, struct model *m, struct stream *st
     const struct train_lora *lora = &o->lora;
     *s = (struct train_subject){.model = m, .stream = stream, .lora = *lora};
     train_tensors_init(&s->tensors, m->device);
+    s->tensors.has_codes = o->has_codes;
     s->tensors.model = m->ranks;
     if (o->ranks.model)
         s->tensors.model.comm = o->ranks.model;

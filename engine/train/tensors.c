@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/carve.h"
 #include "engine/base/mem.h"
 #include "kernels/linear.h"
 
@@ -25,9 +26,15 @@ void train_tensors_release(struct train_tensors *t)
     t->block = NULL;
 }
 
-static int64_t aligned(int64_t n)
+int64_t train_tensors_align(const struct train_tensors *t)
 {
-    return (n + TRAIN_ALIGN - 1) / TRAIN_ALIGN * TRAIN_ALIGN;
+    return t->has_codes ? K_MOMENT : TRAIN_ALIGN;
+}
+
+static int64_t aligned(const struct train_tensors *t, int64_t n)
+{
+    int64_t each = train_tensors_align(t);
+    return (n + each - 1) / each * each;
 }
 
 static int64_t sum_runs(const struct part *p)
@@ -86,7 +93,7 @@ int64_t train_tensors_place(const struct train_tensors *t, int rank, int64_t *at
     for (size_t i = 0; i < t->list.n; i++) {
         struct part p = train_tensor_part(t, &t->list.at[i], rank);
         at[i] = from;
-        from += aligned(sum_runs(&p) * p.input.n);
+        from += aligned(t, sum_runs(&p) * p.input.n);
     }
     return from;
 }
@@ -106,7 +113,9 @@ int64_t train_tensors_cut(const struct train_tensors *t, int rank, const int64_t
     while (i + 1 < t->list.n && at[i + 1] <= want)
         i++;
     struct part p = train_tensor_part(t, &t->list.at[i], rank);
-    int64_t unit = is_matrix(&t->list.at[i]) ? K_NR * p.input.n : TRAIN_ALIGN;
+    int64_t unit = train_tensors_align(t); /* K_MOMENT rows are whole panels, and whole blocks */
+    if (is_matrix(&t->list.at[i]))
+        unit = (t->has_codes ? K_MOMENT : K_NR) * p.input.n;
     int64_t cut = linear_ceil_div(want - at[i], unit) * unit;
     return cut < sum_runs(&p) * p.input.n ? at[i] + cut : i + 1 < t->list.n ? at[i + 1] : n_elem;
 }
@@ -133,7 +142,7 @@ static float *bind(struct train_tensors *t, struct train_tensor *x, int64_t at, 
     x->p = is_late ? NULL : x->param ? x->param->vec : t->p + at;
     x->g = is_late ? NULL : g;
     x->late = (struct param_late){.of = x->param};
-    return is_late ? g : g + aligned(x->rows * x->cols);
+    return is_late ? g : g + aligned(t, x->rows * x->cols);
 }
 
 static void measure(struct train_tensors *t, int64_t *at)
@@ -143,7 +152,7 @@ static void measure(struct train_tensors *t, int64_t *at)
     t->n_late = 0;
     for (size_t i = 0; i < t->list.n; i++)
         if (is_matrix(&t->list.at[i]))
-            t->n_late += aligned(t->list.at[i].rows * t->list.at[i].cols);
+            t->n_late += aligned(t, t->list.at[i].rows * t->list.at[i].cols);
     t->own_lo = train_tensors_cut(t, t->model.rank, at, t->n_elem, d);
     t->own_hi = train_tensors_cut(t, t->model.rank, at, t->n_elem, d + 1);
 }
@@ -162,21 +171,35 @@ static bool has_low(const struct train_tensors *t)
     return false;
 }
 
+/* Cuts the block, or only measures where there is none. */
+static size_t lay_out(struct train_tensors *t, int64_t n_p, int64_t n_own)
+{
+    struct carve c = {.base = t->block};
+    int64_t n_power = linear_ceil_div(n_own, K_MOMENT);
+    t->g = carve(&c, t->n_elem - t->n_late, sizeof *t->g);
+    t->p = n_p ? carve(&c, n_p, sizeof *t->p) : NULL;
+    t->low = has_low(t) ? carve(&c, n_own, sizeof *t->low) : NULL;
+    size_t before = c.at;
+    for (int k = 0; k < 2 && t->has_codes; k++) {
+        t->code[k] = carve(&c, n_own, 1);
+        t->power[k] = carve(&c, n_power, 1);
+    }
+    t->m = t->has_codes ? NULL : carve(&c, n_own, sizeof *t->m);
+    t->v = t->has_codes ? NULL : carve(&c, n_own, sizeof *t->v);
+    t->moment_bytes = c.at - before;
+    return c.at;
+}
+
 int train_tensors_alloc(struct train_tensors *t, struct err *e)
 {
     int64_t *at = xcalloc(t->list.n + 1, sizeof *at);
     measure(t, at);
     int64_t n_p = t->list.n && t->list.at[0].param ? 0 : t->n_elem, n_own = t->own_hi - t->own_lo;
-    size_t low = has_low(t) ? (size_t)n_own * sizeof *t->low : 0;
-    t->bytes = (size_t)(n_p + 2 * n_own + t->n_elem - t->n_late) * sizeof(float) + low;
+    t->bytes = lay_out(t, n_p, n_own);
     t->block = device_alloc(t->device, t->bytes, "what is trained", e);
     if (t->block) {
-        float *g = t->block;
-        t->g = g;
-        t->m = t->g + (t->n_elem - t->n_late);
-        t->v = t->m + n_own;
-        t->p = n_p ? t->v + n_own : NULL;
-        t->low = low ? (uint16_t *)(void *)(t->v + n_own + n_p) : NULL;
+        lay_out(t, n_p, n_own);
+        float *g = t->g;
         for (size_t i = 0; i < t->list.n; i++)
             g = bind(t, &t->list.at[i], at[i], g);
     }

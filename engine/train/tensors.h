@@ -11,6 +11,10 @@
  * The gradients of a model's matrices are late (engine/op/param.h), and share a step's memory with
  * the values that are given back while they come.
  *
+ * Moments may be kept as codes of 8 bits (kernels/moments.h) in place of f32: a quarter, and a
+ * little, of 8 bytes for each element. Then tensors, and what ranks have of the moments, begin
+ * between their blocks.
+ *
  * Ranks. The list is the same at all ranks; of each tensor a rank has the part that its part of the
  * model needs. What products read of a part, and its gradients, are at every rank of its data
  * group; of the moments, and of low halves, each keeps those of a run of the flat arrays, [own_lo,
@@ -58,15 +62,17 @@ struct train_tensors {
     const struct param_share *share; /* borrowed: by index; NULL: nobody */
     struct train_ranks ranks;
     VEC(struct train_tensor) list;
-    float *p;               /* in block: [n_elem] of halves, else NULL; gaps between tensors are
-                             * zeros and stay so, here and below */
-    float *m, *v;           /* in block: [own_hi - own_lo], of the elements from own_lo on */
-    uint16_t *low;          /* in block: as many; NULL: no value lacks any */
-    float *g;               /* in block: [n_elem - n_late], of those that are not late */
-    int64_t n_elem, n_late; /* of all; of those whose gradient is late */
-    int64_t own_lo, own_hi; /* this data rank's */
-    void *block;            /* owned */
-    size_t bytes;
+    float *p;       /* in block: [n_elem] of halves, else NULL; gaps between tensors are
+                     * zeros and stay so, here and below */
+    float *m, *v;   /* in block: [own_hi - own_lo], of the elements from own_lo on; NULL: */
+    bool has_codes; /* set before alloc: they are codes */
+    uint8_t *code[2], *power[2]; /* in block: of m, of v; a power for each K_MOMENT of them */
+    uint16_t *low;               /* in block: as many; NULL: no value lacks any */
+    float *g;                    /* in block: [n_elem - n_late], of those that are not late */
+    int64_t n_elem, n_late;      /* of all; of those whose gradient is late */
+    int64_t own_lo, own_hi;      /* this data rank's */
+    void *block;                 /* owned */
+    size_t bytes, moment_bytes;  /* of all, of moments */
 };
 
 void train_tensors_init(struct train_tensors *t, struct device *d);
@@ -87,6 +93,9 @@ int64_t train_tensors_place(const struct train_tensors *t, int rank, int64_t *at
  * the last rank's, n_elem. */
 int64_t train_tensors_cut(const struct train_tensors *t, int rank, const int64_t *at,
                           int64_t n_elem, int d);
+
+/* Elements between which tensors begin here. */
+int64_t train_tensors_align(const struct train_tensors *t);
 
 /* Where the value begins of element i of the flat arrays, at which a rank's run begins or ends. */
 void *train_tensors_value_at(const struct train_tensors *t, int64_t i);

@@ -43,6 +43,8 @@ static void add_train(struct sha256 *s, const struct train_options *t)
         add(s, "%a ", number[i]);
     add(s, "%llu ", (unsigned long long)t->seed);
     add(s, "%lld|", (long long)t->cap_tok);
+    if (t->has_codes)
+        add(s, "%s", "moments of 8 bits|");
 }
 
 /* Nothing where there is none: so trainings of a time without it go on. */

@@ -5,6 +5,7 @@
  */
 #include "kernels/cuda/rows.cuh"
 #include "kernels/halves.h"
+#include "kernels/moments.h"
 #include "kernels/optim.h"
 
 struct adamw_args {
@@ -72,6 +73,49 @@ int adamw_weight_cuda(const void *args, void *stream)
     const struct k_adamw_weight *a = (const struct k_adamw_weight *)args;
     struct adamw_weight_args p = {*a, adamw_const(&a->a)};
     return launch_each(adamw_weight_kernel, a->w.n, a->w.k, stream, p);
+}
+
+static __global__ void moments_unpack_kernel(struct k_moments a)
+{
+    int64_t step = (int64_t)gridDim.x * ROW_THREADS;
+    for (int64_t i = (int64_t)blockIdx.x * ROW_THREADS + threadIdx.x; i < a.n; i += step)
+        a.x[i] = moment_value(a.code[i], a.power[i / K_MOMENT], a.is_second);
+}
+
+int moments_unpack_cuda(const void *args, void *stream)
+{
+    const struct k_moments *a = (const struct k_moments *)args;
+    return launch(moments_unpack_kernel,
+                  dim3((unsigned)least(ceil_div(a->n, ROW_THREADS), 1 << 14)), dim3(ROW_THREADS), 0,
+                  stream, *a);
+}
+
+/* A warp for a block of moments. */
+static __global__ void moments_pack_kernel(struct k_moments a)
+{
+    int64_t n_block = ceil_div(a.n, K_MOMENT),
+            step = (int64_t)gridDim.x * (ROW_THREADS / FULL_WARP);
+    for (int64_t b = (int64_t)blockIdx.x * (ROW_THREADS / FULL_WARP) + warp_id(); b < n_block;
+         b += step) {
+        int64_t lo = b * K_MOMENT, hi = least(lo + K_MOMENT, a.n);
+        float most = 0;
+        for (int64_t i = lo + lane_id(); i < hi; i += FULL_WARP)
+            most = fmaxf(most, fabsf(a.x[i]));
+        uint8_t power = moment_power(warp_max(most));
+        for (int64_t i = lo + lane_id(); i < hi; i += FULL_WARP)
+            a.code[i] = moment_code(a.x[i], power, a.is_second, moment_draw(a.seed, a.first + i));
+        if (lane_id() == 0)
+            a.power[b] = power;
+    }
+}
+
+int moments_pack_cuda(const void *args, void *stream)
+{
+    const struct k_moments *a = (const struct k_moments *)args;
+    return launch(
+        moments_pack_kernel,
+        dim3((unsigned)least(ceil_div(a->n, K_MOMENT * (ROW_THREADS / FULL_WARP)), 1 << 14)),
+        dim3(ROW_THREADS), 0, stream, *a);
 }
 
 static __global__ void sum_sq_kernel(struct k_sum_sq a)

@@ -9,6 +9,7 @@
 
 #include "kernels/halves.h"
 #include "kernels/linear.h"
+#include "kernels/moments.h"
 #include "kernels/shape/rows.h"
 #include "kernels/variants.h"
 
@@ -52,6 +53,36 @@ void adamw_weight_ref(const void *args, const struct k_slice *s)
             *high = bf16_from_f32(f32_from_bits(u));
             a->low[at] = (uint16_t)u;
         }
+    }
+}
+
+void moments_unpack_ref(const void *args, const struct k_slice *s)
+{
+    const struct k_moments *a = args;
+    int64_t hi = rows_min(s->hi * K_SUM_CHUNK, a->n);
+    for (int64_t i = s->lo * K_SUM_CHUNK; i < hi; i++)
+        a->x[i] = moment_value(a->code[i], a->power[i / K_MOMENT], a->is_second);
+}
+
+static float largest(const float *x, int64_t n)
+{
+    float most = 0;
+    for (int64_t i = 0; i < n; i++)
+        most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
+    return most;
+}
+
+void moments_pack_ref(const void *args, const struct k_slice *s)
+{
+    const struct k_moments *a = args;
+    int64_t hi = rows_min(s->hi * K_SUM_CHUNK, a->n);
+    for (int64_t lo = s->lo * K_SUM_CHUNK; lo < hi; lo += K_MOMENT) {
+        int64_t end = rows_min(lo + K_MOMENT, hi);
+        uint8_t power = moment_power(largest(a->x + lo, end - lo));
+        a->power[lo / K_MOMENT] = power;
+        for (int64_t i = lo; i < end; i++)
+            a->code[i] =
+                moment_code(a->x[i], power, a->is_second, moment_draw(a->seed, a->first + i));
     }
 }
 

@@ -20,6 +20,18 @@ struct k_shape adamw_weight_shape(const void *args)
     return (struct k_shape){.n_unit = linear_panels(a->w.n), .bytes = 28 * n, .flops = 14 * n};
 }
 
+struct k_shape moments_unpack_shape(const void *args)
+{
+    const struct k_moments *a = args;
+    return rows_shape_flat(a->n, 5, 3);
+}
+
+struct k_shape moments_pack_shape(const void *args)
+{
+    const struct k_moments *a = args;
+    return rows_shape_flat(a->n, 5, 12);
+}
+
 struct k_shape sum_sq_shape(const void *args)
 {
     const struct k_sum_sq *a = args;

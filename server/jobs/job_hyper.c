@@ -135,6 +135,8 @@ void job_choose(struct job_run *r)
         h->lora_rank = most < RANK_AUTO ? most : RANK_AUTO;
     if (h->lora_alpha == 0 && h->training_type == HYPER_LORA)
         h->lora_alpha = 2 * (double)h->lora_rank;
+    if (h->optimizer == 0)
+        h->optimizer = HYPER_ADAMW;
     if (h->schedule == 0)
         h->schedule = HYPER_LINEAR;
     if (h->max_grad_norm == 0)
@@ -169,6 +171,7 @@ void job_ask(const struct job_run *r, struct tune_options *o)
                                .targets = h->target_modules,
                                .lr = h->learning_rate,
                                .decay = h->weight_decay,
+                               .has_codes = h->optimizer == HYPER_ADAMW_8BIT,
                                .max_norm = h->max_grad_norm,
                                .schedule = schedule[h->schedule],
                                .warmup = h->warmup_steps,

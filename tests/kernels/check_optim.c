@@ -9,6 +9,7 @@
 
 #include "kernels/float16.h"
 #include "kernels/halves.h"
+#include "kernels/moments.h"
 #include "tests/kernels/check.h"
 
 static const int64_t lengths[] = {0,   1, 15, 17, K_SUM_CHUNK - 1, K_SUM_CHUNK, K_SUM_CHUNK + 1,
@@ -269,5 +270,100 @@ void check_sum_sq(struct check *c)
     for (int kind = 0; kind < CHECK_KINDS; kind++) {
         for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
             sum_sq_run(c, lengths[i], kind);
+    }
+}
+
+/* ---- moments in 8 bits ------------------------------------------------------------------------
+ */
+
+/* Numbers over many binades, of which some are zero; second moments are not below it. */
+static float *moments_make(struct check *c, int64_t n, enum check_kind kind, bool is_second)
+{
+    float *x = check_floats(c, n, kind);
+    for (int64_t i = 0; i < n; i++) {
+        x[i] *= ldexpf(1, -(int)check_below(c, 20));
+        x[i] = is_second ? fabsf(x[i]) : x[i];
+    }
+    return x;
+}
+
+/* What codes stand for lies beside what they were made of, and is its own code. */
+static void moments_compare(struct check *c, const struct k_moments *a)
+{
+    double bias = 0, spread = 0;
+    for (int64_t i = 0; i < a->n; i++) {
+        float x = a->x[i], unit = ldexpf(1, a->power[i / K_MOMENT] - 127);
+        float got = moment_value(a->code[i], a->power[i / K_MOMENT], a->is_second);
+        float least = unit * ldexpf(1, a->is_second ? -33 : -17);
+        double step = fmax((double)fabsf(x) / 8, (double)least), off = (double)got - (double)x;
+        check_true(c, fabs(off) <= step * 1.0001, "number %lld: %g for %g", (long long)i,
+                   (double)got, (double)x);
+        check_true(c, !a->is_second || (got > 0) == (x > 0), "number %lld: %g for %g", (long long)i,
+                   (double)got, (double)x);
+        for (uint32_t draw = 0; draw < 1u << MOMENT_CUT; draw += (1u << MOMENT_CUT) - 1)
+            check_true(c,
+                       moment_code(got, a->power[i / K_MOMENT], a->is_second, draw) == a->code[i],
+                       "number %lld: code %d of %g is another again", (long long)i, a->code[i],
+                       (double)got);
+        bias += off / step;
+        spread += 1;
+    }
+    check_true(c, spread < 4000 || fabs(bias) < 4 * sqrt(spread), "off by %g steps of %g", bias,
+               spread);
+}
+
+static void moments_run(struct check *c, int64_t n, enum check_kind kind, bool is_second)
+{
+    check_begin(c);
+    check_case(c, "%s %s n %lld", is_second ? "second" : "first", check_kind_name(kind),
+               (long long)n);
+    size_t powers = (size_t)((n + K_MOMENT - 1) / K_MOMENT);
+    struct k_moments a = {.x = moments_make(c, n, kind, is_second),
+                          .code = check_buf(c, (size_t)n, 1),
+                          .power = check_buf(c, powers, 1),
+                          .n = n,
+                          .is_second = is_second,
+                          .seed = moment_seed(9, is_second),
+                          .first = 77};
+    struct k_moments ref = a;
+    ref.code = check_dup(c, a.code, (size_t)n, 1);
+    ref.power = check_dup(c, a.power, powers, 1);
+    check_slices(c, &a, (struct check_out[]){{a.code, (size_t)n}, {a.power, powers}}, 2);
+    check_run_ref(c, &ref);
+    check_bits(c, "code", a.code, ref.code, (size_t)n);
+    check_bits(c, "power", a.power, ref.power, powers);
+    if (kind == CHECK_RANDOM)
+        moments_compare(c, &a);
+}
+
+void check_moments_pack(struct check *c)
+{
+    for (size_t i = 0; i < 2 * sizeof lengths / sizeof *lengths; i++) {
+        moments_run(c, lengths[i / 2], CHECK_RANDOM, i % 2);
+        moments_run(c, lengths[i / 2], CHECK_ZERO, i % 2);
+    }
+}
+
+void check_moments_unpack(struct check *c)
+{
+    for (size_t i = 0; i < 2 * sizeof lengths / sizeof *lengths; i++) {
+        int64_t n = lengths[i / 2];
+        size_t powers = (size_t)((n + K_MOMENT - 1) / K_MOMENT), bytes = (size_t)n * sizeof(float);
+        check_begin(c);
+        check_case(c, "n %lld", (long long)n);
+        struct k_moments a = {.x = check_floats(c, n, CHECK_NAN),
+                              .code = check_buf(c, (size_t)n, 1),
+                              .power = check_buf(c, powers, 1),
+                              .n = n,
+                              .is_second = i % 2};
+        for (int64_t k = 0; k < n; k++)
+            a.code[k] = (uint8_t)check_below(c, 256);
+        for (size_t k = 0; k < powers; k++)
+            a.power[k] = (uint8_t)check_below(c, MOMENT_POWER + 1);
+        struct k_moments ref = a;
+        ref.x = check_dup(c, a.x, bytes, 4);
+        check_slices(c, &a, (struct check_out[]){{a.x, bytes}}, 1);
+        check_run_ref(c, &ref);
+        check_bits(c, "x", a.x, ref.x, bytes);
     }
 }

@@ -108,11 +108,13 @@ static void planned_is_held(void **state)
         int64_t rank;
         enum train_recompute how;
         int64_t width, batch; /* of 4 rows: two micro-batches */
-    } row[] = {{K_F32, 8, RECOMPUTE_OFF, 64, 2},  {K_BF16, 8, RECOMPUTE_ON, 64, 2},
-               {K_INT8, 8, RECOMPUTE_OFF, 64, 2}, {K_INT4, 8, RECOMPUTE_OFF, 64, 2},
-               {K_F32, 0, RECOMPUTE_OFF, 64, 2},  {K_BF16, 0, RECOMPUTE_ON, 64, 2},
-               {K_BF16, 0, RECOMPUTE_OFF, 64, 2}, {K_BF16, 0, RECOMPUTE_ON, 384, 4},
-               {K_BF16, 0, RECOMPUTE_OFF, 384, 4}};
+        bool has_codes;
+    } row[] = {{K_F32, 8, RECOMPUTE_OFF, 64, 2, true},   {K_BF16, 0, RECOMPUTE_OFF, 384, 4, true},
+               {K_F32, 8, RECOMPUTE_OFF, 64, 2, false},  {K_BF16, 8, RECOMPUTE_ON, 64, 2, false},
+               {K_INT8, 8, RECOMPUTE_OFF, 64, 2, false}, {K_INT4, 8, RECOMPUTE_OFF, 64, 2, false},
+               {K_F32, 0, RECOMPUTE_OFF, 64, 2, false},  {K_BF16, 0, RECOMPUTE_ON, 64, 2, false},
+               {K_BF16, 0, RECOMPUTE_OFF, 64, 2, false}, {K_BF16, 0, RECOMPUTE_ON, 384, 4, false},
+               {K_BF16, 0, RECOMPUTE_OFF, 384, 4, false}};
     (void)state;
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         struct world w;
@@ -121,6 +123,7 @@ static void planned_is_held(void **state)
         world_init(&w, row[i].type, row[i].width);
         struct tuning_options o = options(&w, row[i].rank);
         o.batch = row[i].batch;
+        o.train.has_codes = row[i].has_codes;
         assert_good(train_plan(w.m, w.g.device, &o, row[i].how, false, 0, &p, &e), &e);
         assert_int_equal(p.recomputes, row[i].how == RECOMPUTE_ON);
         o.train.checkpoints_blocks = p.recomputes;
@@ -129,6 +132,10 @@ static void planned_is_held(void **state)
             fail_msg("row %zu: %zu bytes planned, %zu held", i, planned, held);
         assert_int_equal(p.values + p.gradients + p.moments + p.inputs + p.activations, planned);
         size_t lacks = row[i].rank > 0 ? 4 : row[i].type == K_BF16 ? 2 : 0; /* of each value */
+        if (row[i].has_codes) /* each tensor begins between two blocks */
+            assert_true(p.moments >= p.gradients / 2 && p.moments < p.gradients * 52 / 100);
+        else
+            assert_int_equal(p.moments, 2 * p.gradients);
         assert_int_equal(p.values, p.gradients / 4 * lacks);
         assert_true(p.logits > 0 && p.logits <= p.activations);
         assert_true(p.total_recomputed < p.total_plain);

@@ -266,6 +266,45 @@ static void checkpointing_is_not_seen(void **state)
     }
 }
 
+static double after_fifty(enum k_type type, int64_t rank, bool has_codes)
+{
+    struct golden g;
+    struct err e = ERR_INIT;
+    struct train_result got = {0};
+    struct train_options o = some;
+    golden_init_short(&g, "llama_plain", type);
+    struct golden_rows *r = golden_rows_new(&g);
+    o.lora.rank = rank;
+    o.lora.dropout = 0;
+    o.lr = rank ? 1e-2 : 1e-3;
+    o.has_codes = has_codes;
+    struct trainer *t = trainer_for(&g, &o);
+    for (int i = 0; i < 50; i++)
+        assert_good(trainer_step(t, r->row + i % 5, 2, &got, &e), &e);
+    assert_good(trainer_eval(t, r->row, r->n, &got, &e), &e);
+    trainer_free(t);
+    free(r);
+    golden_release(&g);
+    return got.loss;
+}
+
+/* Faults: moments that stay where they are because a step moves them by less than codes are apart,
+ * or that fall to zero beside large ones, which makes steps of any length. */
+static void moments_in_8_bits_learn_as_much(void **state)
+{
+    static const struct {
+        enum k_type type;
+        int64_t rank;
+    } row[] = {{K_F32, 4}, {K_F32, 0}, {K_BF16, 0}};
+    (void)state;
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        double whole = after_fifty(row[i].type, row[i].rank, false);
+        double coded = after_fifty(row[i].type, row[i].rank, true);
+        if (fabs(coded - whole) > 0.02 * (5 - whole)) /* they begin above 5 */
+            fail_msg("row %zu: a loss of %.4f, %.4f with moments of f32", i, coded, whole);
+    }
+}
+
 /* Two steps at a learning rate of zero, over an adapter that says something. */
 static void two_still_steps(double dropout, double loss[2])
 {
@@ -377,6 +416,7 @@ int main(void)
         cmocka_unit_test(peft_goldens),
         cmocka_unit_test(cut_is_not_seen),
         cmocka_unit_test(checkpointing_is_not_seen),
+        cmocka_unit_test(moments_in_8_bits_learn_as_much),
         cmocka_unit_test(draws_are_a_steps_own),
         cmocka_unit_test(bad_steps_change_nothing),
         cmocka_unit_test(others_go_first),

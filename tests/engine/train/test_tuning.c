@@ -530,7 +530,8 @@ static void every_kind_of_row(void **state)
 
 /* The training in a process of its own, which is killed: by itself at an event, or from without at
  * some time, whichever of its work that meets. */
-static void killed_run(struct world *w, const struct dataset *d, int64_t rank, int64_t i)
+static void killed_run(struct world *w, const struct dataset *d, int64_t rank, bool has_codes,
+                       int64_t i)
 {
     int64_t at = 1 + (int64_t)rng_below(11, 0, (uint64_t)i, 25);
     pid_t child = fork();
@@ -543,6 +544,7 @@ static void killed_run(struct world *w, const struct dataset *d, int64_t rank, i
         golden_init(&g, "llama_tied", K_BF16, 0); /* threads do not come along */
         struct tuning_options o = options(&s, d, w->dir);
         o.train.lora.rank = rank;
+        o.train.has_codes = has_codes;
         o.checkpoint_steps = 1 + i % 3;
         struct tuning *t = tuning_new(g.model, &o, g.stream, &e);
         _exit(t && tuning_run(t, &is_done, &e) == 0 ? 0 : 1);
@@ -556,14 +558,15 @@ static void killed_run(struct world *w, const struct dataset *d, int64_t rank, i
 
 /* Goes on to the end; all that is trained, and the losses of the steps that were taken. Rank 0: the
  * model itself is trained. */
-static void go_on_to_end(const struct dataset *d, int64_t rank, const char *dir, struct story *s,
-                         struct buf *values)
+static void go_on_to_end(const struct dataset *d, int64_t rank, bool has_codes, const char *dir,
+                         struct story *s, struct buf *values)
 {
     struct golden g;
     struct err e = ERR_INIT;
     bool is_done = false;
     struct tuning_options o = options(s, d, dir);
     o.train.lora.rank = rank;
+    o.train.has_codes = has_codes;
     golden_init(&g, "llama_tied", K_BF16, 0);
     struct tuning *t = tuning_new(g.model, &o, g.stream, &e);
     assert_good(t ? 0 : -1, &e);
@@ -577,18 +580,19 @@ static void go_on_to_end(const struct dataset *d, int64_t rank, const char *dir,
     golden_release(&g);
 }
 
-static void check_kills(struct world *w, const struct dataset *d, int64_t rank, int64_t n)
+static void check_kills(struct world *w, const struct dataset *d, int64_t rank, bool has_codes,
+                        int64_t n)
 {
     struct story straight = {0};
     struct buf want, got;
     buf_init(&want, 64 << 20);
     buf_init(&got, 64 << 20);
-    go_on_to_end(d, rank, NULL, &straight, &want);
+    go_on_to_end(d, rank, has_codes, NULL, &straight, &want);
     for (int64_t i = 0; i < n; i++) {
         struct story last = {0};
         struct err e = ERR_INIT;
-        killed_run(w, d, rank, i);
-        go_on_to_end(d, rank, w->dir, &last, &got);
+        killed_run(w, d, rank, has_codes, i);
+        go_on_to_end(d, rank, has_codes, w->dir, &last, &got);
         for (int64_t k = 0; k < STEP_MAX; k++)
             if (last.loss[k] != 0)
                 assert_true(last.loss[k] == straight.loss[k]);
@@ -613,11 +617,13 @@ static void killed_equals_straight(void **state)
     (void)state;
     world_init(&w);
     fill(&w, &d);
-    check_kills(&w, &d, 4, is_full ? 50 : 6);
-    check_kills(&w, &d, 0, is_full ? 50 : 3);
+    check_kills(&w, &d, 4, false, is_full ? 50 : 6);
+    check_kills(&w, &d, 0, false, is_full ? 50 : 3);
+    check_kills(&w, &d, 4, true, is_full ? 20 : 2);
+    check_kills(&w, &d, 0, true, is_full ? 20 : 2);
     dataset_release(&d);
     fill_pairs(&w, &d);
-    check_kills(&w, &d, 4, is_full ? 50 : 6);
+    check_kills(&w, &d, 4, false, is_full ? 50 : 6);
     dataset_release(&d);
     world_release(&w);
 }

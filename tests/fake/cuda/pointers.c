@@ -211,6 +211,7 @@ static const int adamw_at[] = {AT(adamw, p), AT(adamw, m), AT(adamw, v), AT(adam
 static const int adamw_weight_at[] = {AT(adamw_weight, w.data), AT(adamw_weight, low),
                                       AT(adamw_weight, a.m),    AT(adamw_weight, a.v),
                                       AT(adamw_weight, a.g),    END};
+static const int moments_at[] = {AT(moments, x), AT(moments, code), AT(moments, power), END};
 static const int sum_sq_at[] = {AT(sum_sq, x), AT(sum_sq, part), END};
 
 static const int *const of_kernel[KERNEL_COUNT] = {
@@ -238,9 +239,9 @@ static const int *const of_kernel[KERNEL_COUNT] = {
     [K_experts_dw] = experts_dw_at,
     [K_experts_sum] = experts_sum_at,
     [K_experts_weigh] = experts_weigh_at,
-    [K_experts_bias] = experts_bias_at,
     [K_experts_rows] = experts_rows_at,
     [K_experts_groups] = experts_groups_at,
+    [K_experts_bias] = experts_bias_at,
     [K_experts_bias_dot] = experts_bias_at,
     [K_experts_bias_dw] = experts_bias_dw_at,
     [K_embed] = embed_at,
@@ -313,6 +314,8 @@ static const int *const of_kernel[KERNEL_COUNT] = {
     [K_token_feed] = token_feed_at,
     [K_adamw] = adamw_at,
     [K_adamw_weight] = adamw_weight_at,
+    [K_moments_unpack] = moments_at,
+    [K_moments_pack] = moments_at,
     [K_sum_sq] = sum_sq_at,
 };
 
