@@ -63,8 +63,9 @@ static int parse_heads(struct config *c, const struct json *root, struct err *e)
         config_count_opt(root, "mamba_d_state", CONFIG_STATE_HEAD_MAX, &c->d_state_k, e) ||
         parse_head(c, root, e))
         return -1;
-    if (c->n_state_k != 1)
-        return json_err(&groups, e, ERR_UNSUPPORTED, "%d is not supported; 1 is", c->n_state_k);
+    if (c->n_state_v % c->n_state_k)
+        return json_err(&groups, e, ERR_BAD_INPUT, "%d groups share no %d heads evenly",
+                        c->n_state_k, c->n_state_v);
     if (config_conv_width(c) > CONFIG_WIDTH_MAX)
         return json_err(root, e, ERR_TOO_LARGE,
                         "mamba_n_heads: the heads have %lld columns; %d are supported",

@@ -301,7 +301,8 @@ static struct val scan(const struct model *m, struct builder *b, struct val h, i
     in.k = op_slice(b, x, d_v, d_k);
     in.q = op_slice(b, x, d_v + d_k, d_k);
     x = op_swiglu(b, z, op_scan(b, &in, &at));
-    x = op_rmsnorm(b, x, model_layer(m, l, SLOT_STATE_NORM), (float)c->norm_eps, false);
+    x = op_rmsnorm_groups(b, x, model_layer(m, l, SLOT_STATE_NORM), d_v / c->n_state_k,
+                          (float)c->norm_eps);
     return op_linear(b, x, model_layer(m, l, SLOT_CONV_OUT), model_layer(m, l, SLOT_CONV_OUT_BIAS));
 }
 

@@ -3,7 +3,8 @@
  * What the two norms share: everything but their kernels and what they keep of a row.
  *
  * With a second input, x + residual is normalised and comes out as the second output. The weight
- * may be shorter than the row: then each run of its length is normalised by itself (heads).
+ * may be shorter than the row: then each run of its length is normalised by itself (heads). Or it
+ * is as long, and runs of d are, each by its own part of it (groups).
  *
  * Thread: as ops.
  */
@@ -14,7 +15,7 @@
 
 struct norm_attr {
     const struct param *weight, *bias; /* bias NULL: none; weight NULL (rmsnorm): ones */
-    int64_t d;                         /* numbers of a run that is normalised by itself */
+    int64_t d; /* numbers of a run that is normalised by itself; to norm_add 0: the weight's */
     float eps;
     int32_t plus_one; /* rmsnorm by 1 + weight */
 };

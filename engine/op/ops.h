@@ -104,6 +104,9 @@ struct val op_mul(struct builder *b, struct val x, struct val y);
 struct val op_scale(struct builder *b, struct val x, float s);
 struct val op_rmsnorm(struct builder *b, struct val x, const struct param *weight, float eps,
                       bool plus_one);
+/* Each run of d columns, by its own weights of as many as there are columns. */
+struct val op_rmsnorm_groups(struct builder *b, struct val x, const struct param *weight, int64_t d,
+                             float eps);
 /* Each run of d columns, by no weights. */
 struct val op_rmsnorm_bare(struct builder *b, struct val x, int64_t d, float eps);
 struct val op_layernorm(struct builder *b, struct val x, const struct param *weight,

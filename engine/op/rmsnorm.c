@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Root-mean-square norm, of whole rows or (Qwen3's q and k) of each head; by its weights, or
- * (Gemma) by 1 + them.
+ * Root-mean-square norm, of whole rows, of each head (Qwen3's q and k) or of groups of columns that
+ * have weights of their own (Mamba-2); by its weights, or (Gemma) by 1 + them.
  */
 #include "engine/op/norm.h"
 
@@ -15,6 +15,12 @@ struct val op_rmsnorm(struct builder *b, struct val x, const struct param *weigh
 struct val op_rmsnorm_bare(struct builder *b, struct val x, int64_t d, float eps)
 {
     return norm_add(b, OP_rmsnorm, x, &(struct norm_attr){.d = d, .eps = eps});
+}
+
+struct val op_rmsnorm_groups(struct builder *b, struct val x, const struct param *weight, int64_t d,
+                             float eps)
+{
+    return norm_add(b, OP_rmsnorm, x, &(struct norm_attr){.weight = weight, .d = d, .eps = eps});
 }
 
 static size_t save(const struct op_node *n, const struct op_shape *in, const int64_t *cap)

@@ -28,6 +28,7 @@ if hasattr(transformers, "Qwen3_5ForCausalLM"):  # transformers 5
             mamba_proj_bias=True, mamba_d_conv=3, time_step_limit=[0.3, 1.1],
             embedding_multiplier=0.4, residual_multiplier=1.2,
             layer_types=["full_attention", "linear_attention", "linear_attention"]),
+        "granite_hybrid_groups": lambda: granite_hybrid(mamba_n_groups=4),
     }
     LORA["granite_hybrid"] = dict(r=4, lora_alpha=8, target_modules=[
         "q_proj", "k_proj", "v_proj", "o_proj", "in_proj", "out_proj", "input_linear",

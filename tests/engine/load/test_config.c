@@ -586,7 +586,7 @@ static const struct refused {
     {"{" QWEN3_5 ",\"attn_output_gate\":false}", "attn_output_gate: false is not supported"},
     {"{" QWEN3_5 ",\"layer_types\":[\"conv\",\"conv\",\"conv\",\"conv\",\"conv\"]}",
      "'conv' is not supported; full_attention and linear_attention are"},
-    {"{" GRANITE_4 ",\"mamba_n_groups\":2}", "mamba_n_groups: 2 is not supported; 1 is"},
+    {"{" GRANITE_4 ",\"mamba_n_groups\":3}", "mamba_n_groups: 3 groups share no"},
     {"{" GRANITE_4 ",\"mamba_d_head\":9}", "mamba_n_heads: 4 heads of 9 are not mamba_expand, 2"},
     {"{" GRANITE_4 ",\"mamba_d_head\":\"16\"}",
      "mamba_d_head: expected a number or auto, found '16'"},
