@@ -138,12 +138,25 @@ class World:
             return None  # tests/server/test_tinker.py has two keys
         if name.startswith("response"):
             return self.response(method, path)
+        if name.startswith("chat"):
+            return self.chat(method, path)
         if name.startswith("batch"):
             return self.batch(method, path)
         if name.startswith("part"):
             return None  # tests/server/test_uploads.py has two keys
         assert "{id}" in path and ("/files/" in path or "/jobs/" in path), f"no case for {name}: {path}"
         return self.missing(method, one, b"" if method == "POST" else None)
+
+    def chat(self, method, path):
+        """One that is kept: only its own key knows of it."""
+        kept = self.s.post("/v1/chat/completions", {"messages": CHAT, "max_tokens": 1, "store": True}, **ANN).json
+        path = path.replace("{id}", kept["id"])
+        if kept["id"] not in path:
+            assert self.s.get(path, **BOB).json["data"] == [] != self.s.get(path, **ANN).json["data"]
+        else:
+            r = self.s.ask(method, path, {"metadata": {"a": "b"}} if method == "POST" else None, **BOB)
+            assert r.status == 404, r
+        assert self.s.get(f"/v1/chat/completions/{kept['id']}", **ANN).json == {**kept, "metadata": {}}
 
     def response(self, method, path):
         """Shown, listed, cancelled or deleted: only its own key knows of it."""

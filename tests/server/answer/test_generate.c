@@ -29,6 +29,12 @@ extern char **environ;
 
 static struct engine *engine, *encoder;
 
+/* POST /v1/chat/completions, of which nothing is kept. */
+static void chat(struct call *c)
+{
+    generate(c, API_CHAT);
+}
+
 /* ---- reading answers ----------------------------------------------------------------------- */
 
 static char *ask(void (*route)(struct call *), const char *body, int status)
@@ -134,8 +140,8 @@ static void test_streams_say_what_whole_answers_say(void **state)
         void (*route)(struct call *);
         const char *body;
     } cases[] = {
-        {route_chat, CHAT ",\"max_tokens\":40"},
-        {route_chat, HELLO ",\"max_tokens\":40,\"n\":3,\"temperature\":1.5,\"seed\":5"},
+        {chat, CHAT ",\"max_tokens\":40"},
+        {chat, HELLO ",\"max_tokens\":40,\"n\":3,\"temperature\":1.5,\"seed\":5"},
         {route_completions, "\"prompt\":\"abc\",\"temperature\":0,\"max_tokens\":33"},
         {route_completions,
          "\"prompt\":[\"abc\",\"x\"],\"n\":2,\"seed\":1,\"temperature\":2,\"max_tokens\":20"},
@@ -144,7 +150,7 @@ static void test_streams_say_what_whole_answers_say(void **state)
          "\"prompt\":\"q\",\"seed\":3,\"max_tokens\":60,\"stop\":[\"e\",\" t\"]"},
         {route_completions, "\"prompt\":[[85,86],[87]],\"echo\":true,\"logprobs\":3,\"seed\":1,"
                             "\"max_tokens\":30,\"return_token_ids\":true,\"n\":2"},
-        {route_chat, CHAT ",\"max_tokens\":9,\"logprobs\":true,\"top_logprobs\":20"},
+        {chat, CHAT ",\"max_tokens\":9,\"logprobs\":true,\"top_logprobs\":20"},
         {route_completions, "\"prompt\":\"q\",\"seed\":3,\"max_tokens\":60,\"stop\":[\"e\"],"
                             "\"include_stop_str_in_output\":true"},
     };
@@ -182,8 +188,7 @@ static void test_streams_say_what_whole_answers_say(void **state)
 static void test_a_chat(void **state)
 {
     (void)state;
-    json_t *v =
-        ask_json(route_chat, "{" CHAT ",\"max_tokens\":5,\"ignore_eos\":true,\"wot\":1}", 200);
+    json_t *v = ask_json(chat, "{" CHAT ",\"max_tokens\":5,\"ignore_eos\":true,\"wot\":1}", 200);
     assert_string_equal(json_text_at(v, "object"), "chat.completion");
     assert_string_equal(json_text_at(v, "id"), "chatcmpl-id-1");
     assert_string_equal(json_text_at(v, "model"), engine_info(engine)->name);
@@ -191,7 +196,7 @@ static void test_a_chat(void **state)
     assert_int_equal(json_int_at(v, "usage.completion_tokens"), 5);
     assert_true(json_int_at(v, "usage.prompt_tokens") > 5);
     json_decref(v);
-    struct call *c = fake_post(route_chat, "{" CHAT ",\"max_tokens\":1,\"wot\":1}",
+    struct call *c = fake_post(chat, "{" CHAT ",\"max_tokens\":1,\"wot\":1}",
                                (struct fake_client){.leaves = false});
     assert_string_equal(c->headers, "x-tandem-ignored: wot\n");
     assert_true(c->tok_in > 5 && c->tok_out == 1);
@@ -407,7 +412,7 @@ static bool is_likely(const json_t *v)
 static void test_logprobs_of_chats(void **state)
 {
     (void)state;
-    json_t *v = ask_json(route_chat,
+    json_t *v = ask_json(chat,
                          "{" CHAT ",\"max_tokens\":4,\"logprobs\":true,\"top_logprobs\":3,"
                          "\"ignore_eos\":true,\"return_token_ids\":true,\"prompt_logprobs\":2}",
                          200);
@@ -436,7 +441,7 @@ static json_t *ids_of(const char *content)
              "{\"messages\":[{\"role\":\"user\",\"content\":\"%s\"}],\"max_tokens\":1,"
              "\"return_token_ids\":true}",
              content);
-    json_t *v = ask_json(route_chat, body, 200);
+    json_t *v = ask_json(chat, body, 200);
     json_t *ids = json_incref(json_at(v, "choices.0.prompt_token_ids"));
     json_decref(v);
     return ids;
@@ -474,7 +479,7 @@ static void test_continuing_a_message(void **state)
 {
     (void)state;
     json_t *v =
-        ask_json(route_chat,
+        ask_json(chat,
                  "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":"
                  "\"assistant\",\"content\":\"bcd\"}],\"add_generation_prompt\":false,"
                  "\"continue_final_message\":true,\"max_tokens\":1,\"return_token_ids\":true}",
@@ -503,19 +508,18 @@ static void test_refusals(void **state)
         int status;
         const char *param, *code;
     } cases[] = {
-        {route_chat, "{" CHAT ",\"model\":\"gpt-9\"}", 404, "model", "model_not_found"},
-        {route_chat, "{" CHAT ",\"max_tokens\":100000}", 400, "messages",
-         "context_length_exceeded"},
+        {chat, "{" CHAT ",\"model\":\"gpt-9\"}", 404, "model", "model_not_found"},
+        {chat, "{" CHAT ",\"max_tokens\":100000}", 400, "messages", "context_length_exceeded"},
         {route_completions, "{\"prompt\":\"x\",\"max_tokens\":100000}", 400, "prompt",
          "context_length_exceeded"},
         {route_completions, "{\"prompt\":[999999999]}", 400, "prompt", "invalid_value"},
-        {route_chat, "{" CHAT ",\"chat_template_kwargs\":{\"messages\":1}}", 400,
+        {chat, "{" CHAT ",\"chat_template_kwargs\":{\"messages\":1}}", 400, "chat_template_kwargs",
+         NULL},
+        {chat, "{" CHAT ",\"chat_template_kwargs\":{\"eos_token\":\"x\"}}", 400,
          "chat_template_kwargs", NULL},
-        {route_chat, "{" CHAT ",\"chat_template_kwargs\":{\"eos_token\":\"x\"}}", 400,
-         "chat_template_kwargs", NULL},
-        {route_chat, "{" CHAT ",\"reasoning_effort\":\"high\"}", 400, "reasoning_effort", NULL},
+        {chat, "{" CHAT ",\"reasoning_effort\":\"high\"}", 400, "reasoning_effort", NULL},
         {route_embeddings, "{\"input\":\"x\"}", 400, "model", "unsupported_model"},
-        {route_chat, "{", 400, NULL, "invalid_json"},
+        {chat, "{", 400, NULL, "invalid_json"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -529,7 +533,7 @@ static void test_refusals(void **state)
         assert_non_null(json_text_at(v, "error.message"));
         json_decref(v);
     }
-    struct call *c = fake_post(route_chat,
+    struct call *c = fake_post(chat,
                                "{" CHAT ",\"max_tokens\":1,\"chat_template_kwargs\":"
                                "{\"enable_thinking\":false}}",
                                (struct fake_client){.leaves = false});
@@ -588,7 +592,7 @@ static void test_leaving(void **state)
     (void)state;
     for (size_t i = 0; i < 40; i++) {
         struct call *c =
-            fake_post(route_chat, bodies[i % 2],
+            fake_post(chat, bodies[i % 2],
                       (struct fake_client){.leaves = true, .leave_at = i % 2 ? 0 : i % 5});
         n_left += !c->is_over; /* on a busy machine all may have come before */
         fake_free(c);
@@ -620,7 +624,7 @@ static void test_embeddings(void **state)
     assert_int_equal(strlen(text), (n * 4 + 2) / 3 * 4);
     json_decref(both);
     json_decref(one);
-    json_decref(ask_json(route_chat, "{" CHAT "}", 400));
+    json_decref(ask_json(chat, "{" CHAT "}", 400));
     fake_engine(engine);
 }
 
