@@ -108,7 +108,8 @@ static bool has_jobs(const struct server_options *o)
 static void fill(struct loader *l, const struct server_options *o, const char *model)
 {
     l->policy = (struct gate_policy){.share = o->train_share,
-                                     .latency_us = (int64_t)(o->target_itl * 1000)};
+                                     .latency_us = (int64_t)(o->target_itl * 1000),
+                                     .floor = o->train_floor / 100};
     l->o = (struct engine_options){.model = keep(l, model),
                                    .name = keep(l, o->name),
                                    .load = keep_load(l, &o->load),

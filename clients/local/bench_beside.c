@@ -34,7 +34,7 @@ enum { SETTLE_US = 20000, ALONE_US = 1500000, STREAMS_MAX = 1024 };
 struct beside_values {
     struct local_options model;
     int64_t streams, prompt, new_tokens, rows, length, rank, turn, think;
-    double seconds, train_share, target_itl;
+    double seconds, train_share, target_itl, train_floor;
     bool json;
 };
 
@@ -77,6 +77,13 @@ static const struct opt_row rows[] = {
      .hint = "MS",
      .help = "as of `tandem serve`",
      .offset = AT(target_itl)},
+    {.name = "train-floor",
+     .type = OPT_DOUBLE,
+     .fallback = "10",
+     .max = GATE_SHARE_MAX * 100,
+     .hint = "PERCENT",
+     .help = "as of `tandem serve`",
+     .offset = AT(train_floor)},
     COUNT("rows", "2", 1, 1024, "N", "rows of a step", rows),
     COUNT("length", "256", 2, 1 << 20, "N", "tokens of a row", length),
     COUNT("rank", "16", 0, TRAIN_RANK_MAX, "R",
@@ -473,7 +480,8 @@ int cmd_bench_beside(const struct opt *o)
     const struct beside_values *v = o->values;
     struct err e = ERR_INIT;
     struct gate_policy policy = {.share = v->train_share,
-                                 .latency_us = (int64_t)(v->target_itl * 1000)};
+                                 .latency_us = (int64_t)(v->target_itl * 1000),
+                                 .floor = local_train_floor(o, v->train_floor) / 100};
     struct engine_options with = {.max_seqs = v->streams, .policy = &policy};
     struct beside *b = xcalloc(1, sizeof *b);
     b->v = v;

@@ -101,6 +101,12 @@ int local_load(struct resident *r, const char *path, const struct local_options 
     return rc;
 }
 
+double local_train_floor(const struct opt *o, double percent)
+{
+    bool has_other = opt_is_given(o, "train-share") || opt_is_given(o, "target-itl");
+    return has_other && !opt_is_given(o, "train-floor") ? 0 : percent;
+}
+
 struct engine *local_engine(const char *path, const struct local_options *o,
                             const struct engine_options *with, struct err *e)
 {

@@ -52,6 +52,9 @@ int local_group(int64_t deadline_ms, struct comm **c, struct err *e);
 int local_follow(const char *path, const struct local_options *o, struct comm *c,
                  crew_work_fn *work, struct err *e);
 
+/* --train-floor in percent: who asks for a share or a target alone means no floor above it. */
+double local_train_floor(const struct opt *o, double percent);
+
 /* An engine on MODEL that has not started; `with` holds what the options do not say. */
 struct engine *local_engine(const char *path, const struct local_options *o,
                             const struct engine_options *with, struct err *e);

@@ -70,6 +70,7 @@ static int serve(const struct opt *from, const char *model, struct comm *group, 
                  struct err *e)
 {
     struct server_options o = *(const struct server_options *)from->values;
+    o.train_floor = local_train_floor(from, o.train_floor);
     char *bundled = model ? NULL : bundled_model(e);
     int rc = -1;
     if (!model && !o.name)

@@ -28,15 +28,21 @@ static bool is_idle(const struct gate_meter *m)
 /* Of busy time, what training gets whatever a step takes. */
 static double share_of(const struct gate_meter *m)
 {
-    double share = at_most(m->policy.share, GATE_SHARE_MAX);
-    return has_target(m) ? at_most(share, GATE_FLOOR) : share;
+    double share = has_target(m) ? at_most(m->policy.share, GATE_SHARE_MISSED) : m->policy.share;
+    return at_most(at_least(share, m->policy.floor), GATE_SHARE_MAX);
 }
 
-/* What a turn behind every step may take to come to the share. */
+static double turn_of(const struct gate_meter *m, double share)
+{
+    return m->mean_us * share / (1 - share);
+}
+
+/* What a turn behind every step takes to come to the share; to the floor however long that is. */
 static double share_turn(const struct gate_meter *m)
 {
-    double share = share_of(m), turn = m->mean_us * share / (1 - share);
-    return share > 0 ? at_most(at_least(turn, GATE_TURN_MIN_US), GATE_TURN_MAX_US) : 0;
+    double share = share_of(m), turn = at_most(turn_of(m, share), GATE_TURN_MAX_US);
+    turn = at_least(turn, turn_of(m, at_most(m->policy.floor, GATE_SHARE_MAX)));
+    return share > 0 ? at_least(turn, GATE_TURN_MIN_US) : 0;
 }
 
 /* What the target leaves. Each server's next step waits for the others'; without a step there is
@@ -98,7 +104,7 @@ static void saw_step(struct gate_meter *m, int64_t now_us)
 {
     double step = (double)(now_us - m->begin_us);
     double cycle = m->give_us ? (double)(now_us - m->give_us - m->wait_us) : step;
-    m->mean_us += (step - m->mean_us) / (m->mean_us > 0 ? 8 : 1);
+    m->mean_us += (cycle - m->mean_us) / (m->mean_us > 0 ? 8 : 1);
     m->long_us = at_least(cycle, m->long_us + (cycle - m->long_us) / 32);
     m->give_us = now_us;
     m->wait_us = 0;
@@ -123,10 +129,11 @@ bool gate_meter_may_begin(const struct gate_meter *m)
                          (turn > 0 && m->credit_us >= at_least(turn / 2, GATE_TURN_MIN_US)));
 }
 
-/* What is left of the present turn. */
+/* What is left of the present turn. It may be longer than its share for what others left unused. */
 static double left(const struct gate_meter *m)
 {
-    double by_share = at_most(share_turn(m) - (double)m->wait_us, m->credit_us);
+    double turn = share_turn(m), over = at_least(turn / 4, GATE_TURN_MIN_US);
+    double by_share = turn > 0 ? at_most(turn + over - (double)m->wait_us, m->credit_us) : 0;
     return at_least(by_share, target_turn(m) - (double)m->wait_us);
 }
 

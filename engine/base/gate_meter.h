@@ -10,9 +10,13 @@
  *   step come to the share: a stream's tokens all come later by the same part, instead of a few by
  *   much. Where that is too short to be worth a change of hands, turns of GATE_TURN_MIN_US come
  *   before some of the steps. What is earned and not spent is kept for two turns, so that a quiet
- *   job cannot save up; or
+ *   job cannot save up; a turn may be longer by a quarter for it, so that what was too short for
+ *   another piece is not lost; or
  * - with a latency target, what the longest recent step leaves of it, and where it leaves nothing
- *   the share, but no more than GATE_FLOOR of it: so that a job ends some day.
+ *   the share, but no more than GATE_SHARE_MISSED of it: so that a job ends some day.
+ *
+ * The floor is the least that either may come to, earned and spent as a share is: so that a job
+ * ends under load, too.
  *
  * Between two steps, while a server tells its answers and makes up the next step, training does
  * not begin: the server needs a core for that, and training would take it. A turn that begins when
@@ -34,10 +38,11 @@ enum gate_class { GATE_SERVE, GATE_TRAIN, GATE_CLASS_COUNT };
 struct gate_policy {
     double share;       /* 0 to GATE_SHARE_MAX: the part of busy time that training may take */
     int64_t latency_us; /* above 0: the target between two steps, instead of the share */
+    double floor;       /* 0 to GATE_SHARE_MAX: the part that it gets whatever these come to */
 };
 
-#define GATE_SHARE_MAX 0.9
-#define GATE_FLOOR     0.01
+#define GATE_SHARE_MAX    0.9
+#define GATE_SHARE_MISSED 0.01
 
 enum {
     GATE_PIECE_US = 1000,   /* the longest piece */
@@ -54,8 +59,8 @@ struct gate_meter {
     enum gate_class holder;
 
     double credit_us; /* what training has earned and not spent */
-    double mean_us;   /* a step, of late */
-    double long_us;   /* from one step's end to the next's, without waits: the longest of late */
+    double mean_us;   /* from one step's end to the next's, without waits, of late */
+    double long_us;   /* the longest of these, of late */
     int64_t wait_us;  /* what servers have waited since the last step began */
     int64_t begin_us; /* of the present hold */
     int64_t give_us;  /* when serving last gave the gate back; 0: not since it is active */

@@ -24,7 +24,7 @@ enum { TEXT_BYTES_MAX = 1 << 20 };
 _Static_assert((int)ENGINE_RANK_MAX == (int)COMM_RANK_MAX, "what can share a model can meet");
 
 /* What training may have where nobody says otherwise. */
-static const struct gate_policy default_policy = {.share = 0.03};
+static const struct gate_policy default_policy = {.floor = 0.1};
 
 /* ---- making -------------------------------------------------------------------------------- */
 

@@ -59,6 +59,7 @@ static void gate(struct metrics *m, struct gate *g)
     metrics_set(m, METRIC_gate_yields, 0, (int64_t)s.n_yield);
     metrics_set(m, METRIC_train_piece_max, 0, s.piece_max_us);
     metrics_set(m, METRIC_train_share, 0, (int64_t)(s.policy.share * 1e6 + 0.5));
+    metrics_set(m, METRIC_train_floor, 0, (int64_t)(s.policy.floor * 1e6 + 0.5));
     metrics_set(m, METRIC_train_target, 0, s.policy.latency_us);
 }
 

@@ -85,14 +85,15 @@ def figures(c, file):
 
 
 def job_ends(c, file):
-    """The target cannot be met, and streams never pause."""
+    """Streams never pause, and leave a job its floor; or a target that cannot be met leaves it little."""
     with Streams(c):
         c.done(c.job(file, hyperparameters={"n_epochs": 1, "batch_size": 16}))
 
 
-def policy_is(c, share, target):
+def policy_is(c, floor, share, target):
     m = c.server.metrics(**c.key)
-    assert (m["tandem_training_share"], m["tandem_training_target_seconds"]) == (share, target), m
+    is_so = tuple(m[f"tandem_training_{n}"] for n in ("floor", "share", "target_seconds"))
+    assert is_so == (floor, share, target), is_so
 
 
 def refused(*words):
@@ -109,14 +110,19 @@ def main():
         with serve(tmp) as s:
             c = Client(s)
             file = c.file(rows(16))
-            cases.run("what is chosen", lambda: policy_is(c, 0.03, 0))
+            cases.run("what is chosen", lambda: policy_is(c, 0.1, 0.03, 0))
             cases.run("the same bits", lambda: same_bits(c, file))
             cases.run("the figures", lambda: figures(c, file))
         with serve(tmp, "--target-itl", "0.001", env={"TANDEM_TRAIN_SHARE": "0.5"}) as s:
             c = Client(s)
-            cases.run("what is asked for", lambda: policy_is(c, 0.5, 0.000001))
-            cases.run("a job ends", lambda: job_ends(c, c.file(rows(16))))
+            cases.run("a share and a target alone", lambda: policy_is(c, 0, 0.5, 0.000001))
+            cases.run("a job ends in spite of a target", lambda: job_ends(c, c.file(rows(16))))
+        with serve(tmp, "--train-share", "0", env={"TANDEM_TRAIN_FLOOR": "20"}) as s:
+            c = Client(s)
+            cases.run("a floor alone", lambda: policy_is(c, 0.2, 0, 0))
+            cases.run("a job ends by its floor", lambda: job_ends(c, c.file(rows(16))))
         cases.run("shares refused", lambda: [refused("--train-share", v) for v in ("0.95", "-1", "x")])
+        cases.run("floors refused", lambda: [refused("--train-floor", v) for v in ("91", "-1", "x")])
         cases.run("targets refused", lambda: [refused("--target-itl", v) for v in ("-1", "60001")])
     return cases.end()
 

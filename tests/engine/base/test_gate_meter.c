@@ -91,13 +91,12 @@ static void share_is_kept(void **state)
             struct world w = {
                 .step_us = length[i / 3], .gap_us = 50, .now_us = 1, .late = late[i % 3]};
             double have = simulate(&m, &w, 60000000);
-            double turn = share[s] / (1 - share[s]) * (double)w.step_us, most = turn * 1.3;
+            double turn = share[s] / (1 - share[s]) * (double)w.step_us, most = turn * 1.25 * 1.3;
             assert_true(have <= share[s] + 0.005);
-            /* what is left of a turn may be too little for another piece */
-            assert_true(have >= share[s] * (w.late < 0 ? 0.6 : 0.86));
+            assert_true(have >= share[s] * 0.96);
             if (share[s] > 0 && turn < GATE_TURN_MIN_US)
-                most = GATE_TURN_MIN_US * 1.3;
-            assert_true((double)w.wait_max_us <= most + GATE_PIECE_MIN_US);
+                most = GATE_TURN_MIN_US * 2 * 1.3;
+            assert_true((double)w.wait_max_us <= most + GATE_TURN_MIN_US);
         }
     }
 }
@@ -109,7 +108,7 @@ static void turns_are_alike(void **state)
     struct gate_meter m = meter(0.05, 0);
     struct world w = {.step_us = 13000, .gap_us = 50, .wake_us = 40, .now_us = 1};
     simulate(&m, &w, 20000000);
-    assert_true(w.cycle_max_us <= 13050 + 13000 * 5 / 95 + 100);
+    assert_true(w.cycle_max_us <= 13050 + 13050 * 5 / 95 * 5 / 4 + 100);
     assert_true(w.n_turn > w.n_step * 9 / 10);
 }
 
@@ -161,18 +160,48 @@ static void latency_target_is_filled_and_kept(void **state)
     assert_true(w.cycle_max_us <= 54000);
 }
 
-/* Faults: a target that serving alone misses is made worse by more than the floor; the job never
+/* Faults: a target that serving alone misses is made worse by more than a little; the job never
  * ends. A share of nothing means nothing. */
-static void missed_target_leaves_the_floor(void **state)
+static void missed_target_leaves_a_little(void **state)
 {
     (void)state;
     struct gate_meter m = meter(0.05, 10000);
     struct world w = {.step_us = 13000, .gap_us = 50, .now_us = 1};
     double have = simulate(&m, &w, 20000000);
-    assert_true(have > GATE_FLOOR * 0.8 && have < GATE_FLOOR * 1.2);
+    assert_true(have > GATE_SHARE_MISSED * 0.8 && have < GATE_SHARE_MISSED * 1.2);
     assert_true(w.wait_max_us <= GATE_TURN_MIN_US + GATE_PIECE_MIN_US);
     m = meter(0, 10000);
     assert_true(simulate(&m, &w, 20000000) == 0);
+}
+
+/* Faults: a job that gets less than its floor beside streams that never pause, whatever the share
+ * or a missed target leaves; a floor that is added to a larger share; one that is not felt by all
+ * tokens alike. */
+static void floor_is_kept(void **state)
+{
+    (void)state;
+    static const struct gate_policy policy[] = {
+        {.floor = 0.1},
+        {.floor = 0.1, .share = 0.03},
+        {.floor = 0.03, .share = 0.1},
+        {.floor = 0.1, .share = 0.5, .latency_us = 1000},
+    };
+    static const int64_t length[] = {1000, 13000, 80000, 2000000};
+    for (size_t i = 0; i < 16; i++) {
+        struct gate_meter m;
+        struct world w = {.step_us = length[i % 4], .gap_us = 200, .wake_us = 40, .now_us = 1};
+        gate_meter_init(&m, policy[i / 4], 0);
+        double have = simulate(&m, &w, 200000000);
+        if (m.policy.floor < 0.1 && w.step_us > 1000000)
+            continue; /* of a share turns have an end */
+        assert_true(have >= 0.096 && have <= 0.105);
+        assert_true((double)w.wait_max_us <=
+                    (double)(w.step_us + 200) / 9 * 1.25 + 2 * GATE_TURN_MIN_US);
+    }
+    struct gate_meter m;
+    struct world w = {.step_us = 10000, .gap_us = 50, .now_us = 1};
+    gate_meter_init(&m, (struct gate_policy){.floor = 0.1, .latency_us = 50000}, 0);
+    assert_true(simulate(&m, &w, 20000000) > 0.75); /* the target leaves more */
 }
 
 /* Fault: what training took of its target's room is held against it when there is none. */
@@ -183,7 +212,7 @@ static void room_of_the_target_is_not_owed(void **state)
     struct world w = {.step_us = 10000, .gap_us = 50, .now_us = 1};
     simulate(&m, &w, 20000000);
     w.step_us = 60000;
-    assert_true(simulate(&m, &w, 20000000) > GATE_FLOOR * 0.8);
+    assert_true(simulate(&m, &w, 20000000) > GATE_SHARE_MISSED * 0.8);
 }
 
 /* Faults: training held back while nobody is served; a request that comes waits for a long piece;
@@ -227,7 +256,8 @@ int main(void)
         cmocka_unit_test(waits_for_the_server_to_ask),
         cmocka_unit_test(share_is_not_saved_up),
         cmocka_unit_test(latency_target_is_filled_and_kept),
-        cmocka_unit_test(missed_target_leaves_the_floor),
+        cmocka_unit_test(missed_target_leaves_a_little),
+        cmocka_unit_test(floor_is_kept),
         cmocka_unit_test(room_of_the_target_is_not_owed),
         cmocka_unit_test(idle_server_leaves_all),
         cmocka_unit_test(all_time_has_a_name),
