@@ -145,6 +145,10 @@ struct job_metrics {
 };
 void job_metrics_write(const struct job_metrics *m, struct buf *out); /* an event's data */
 
+/* Each number in it, but for how far the job is and will be. */
+void job_metrics_each(const char *data, void (*f)(void *ctx, const char *name, double value),
+                      void *ctx);
+
 /* What that said of the losses; step 0: it is none. */
 void job_metrics_read(const char *data, struct job_metrics *m);
 

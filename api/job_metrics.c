@@ -116,6 +116,23 @@ void job_metrics_write(const struct job_metrics *m, struct buf *out)
     buf_char(out, '}');
 }
 
+void job_metrics_each(const char *data, void (*f)(void *ctx, const char *name, double value),
+                      void *ctx)
+{
+    static const char *const left_out[] = {"step", "total_steps", "estimated_finish", "example"};
+    json_t *v = data ? json_loads(data, JSON_ALLOW_NUL, NULL) : NULL, *of;
+    const char *name;
+    json_object_foreach(v, name, of)
+    {
+        bool counts = json_is_number(of);
+        for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++)
+            counts = counts && strcmp(name, left_out[i]) != 0;
+        if (counts)
+            f(ctx, name, json_number_value(of));
+    }
+    json_decref(v);
+}
+
 static double number(const json_t *data, const char *name)
 {
     const json_t *v = json_object_get(data, name);

@@ -166,7 +166,7 @@ static void allow_others(struct sandbox *s, const struct server_options *o)
 
 static void allow_all(struct sandbox *s, const struct server_options *o, const char *model)
 {
-    struct err unknown = ERR_INIT; /* the desk says it of the folder, and better */
+    struct err unknown = ERR_INIT; /* who needs the folder says it, and better */
     for (size_t i = 0; i < sizeof readable / sizeof *readable; i++)
         sandbox_allow(s, readable[i], SANDBOX_READ);
     allow_libraries(s);
@@ -180,6 +180,8 @@ static void allow_all(struct sandbox *s, const struct server_options *o, const c
         sandbox_allow(s, o->adapter_root, SANDBOX_READ); /* no link leads out of it */
     if (o->data_dir && *o->data_dir && !fs_mkdirs(o->data_dir, &unknown))
         sandbox_allow(s, o->data_dir, SANDBOX_WRITE);
+    if (o->tensorboard && *o->tensorboard && !fs_mkdirs(o->tensorboard, &unknown))
+        sandbox_allow(s, o->tensorboard, SANDBOX_WRITE);
     if (o->config)
         allow_named(s, o->config, SANDBOX_READ);
     if (o->api_key_file)

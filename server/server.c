@@ -25,6 +25,7 @@
 #include "api/json.h"
 #include "engine/base/background.h"
 #include "engine/base/clock.h"
+#include "engine/base/fs.h"
 #include "engine/base/log.h"
 #include "engine/base/log_ring.h"
 #include "engine/base/mem.h"
@@ -252,10 +253,16 @@ static int make_desk(struct server *s, const struct server_options *o, struct er
                              .responses_quota = o->responses_quota,
                              .min_examples = o->min_examples,
                              .train_memory = o->train_memory,
+                             .board = o->tensorboard && *o->tensorboard ? o->tensorboard : NULL,
                              .metrics = s->metrics,
                              .work = s->work};
     if (!d.dir || !*d.dir)
-        return 0;
+        return d.board ? err_set(e, ERR_BAD_INPUT,
+                                 "--tensorboard: jobs write these files, and "
+                                 "without --data-dir there are none")
+                       : 0;
+    if (d.board && fs_mkdirs(d.board, e))
+        return err_wrap(e, "--tensorboard");
     d.graders = graders_outside(s->graders);
     d.graders_at_once = o->grader_requests;
     s->desk = desk_new(&d, e);

@@ -137,6 +137,7 @@ int desk_open(struct desk *d, struct engine *g, struct err *e)
                              .store = d->store,
                              .metrics = d->opt.metrics,
                              .dir = d->opt.dir,
+                             .board = d->opt.board,
                              .min_examples = d->opt.min_examples,
                              .train_memory = d->opt.train_memory,
                              .graders = d->opt.graders,

@@ -123,6 +123,7 @@ static int on_step(struct job_run *r, const struct tuning_event *v, struct job_m
     step_text(m, text);
     buf_init(&data, DATA_BYTES);
     job_metrics_write(m, &data);
+    job_board_add(r, v->step, data.data);
     int rc = tell(r, text, data.data, e);
     buf_release(&data);
     return rc;
@@ -178,7 +179,19 @@ static int tell_judged(struct job_run *r, const struct tuning_event *v, const st
              "\"full_valid_completion_tokens_mean\":%.2f,\"full_valid_samples\":%" PRId64
              ",\"full_valid_ungraded_samples\":%" PRId64 "}",
              v->step, m->judged, v->rewards.length, v->rewards.n, v->rewards.n_fault);
+    job_board_add(r, v->step, data);
     return job_say(r, "message", text, data, e);
+}
+
+/* A loss of the whole validation file: its event is the checkpoint's that stands there, if one
+ * does. */
+static void tell_valid(struct job_run *r, const struct job_metrics *m)
+{
+    struct buf data;
+    buf_init(&data, DATA_BYTES);
+    job_metrics_write(m, &data);
+    job_board_add(r, m->step, data.data);
+    buf_release(&data);
 }
 
 static int hear(void *ctx, const struct tuning_event *v, struct err *e)
@@ -195,6 +208,7 @@ static int hear(void *ctx, const struct tuning_event *v, struct err *e)
         r->last.full_valid_loss = m.full_valid_loss;
         r->last.full_valid_accuracy = m.full_valid_accuracy;
         copy_rewards(r->last.full_valid_reward, &v->valid);
+        tell_valid(r, &m);
     }
     return is_published(r, v) ? on_checkpoint(r, v, &m, e) : 0;
 }

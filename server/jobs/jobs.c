@@ -196,6 +196,7 @@ static void sleep_for_mail(struct jobs_worker *w)
 
 static void run_release(struct job_run *r)
 {
+    job_board_free(r->board);
     tune_free(r->tune);
     tune_rows_free(r->data);
     tune_rows_free(r->valid);

@@ -41,6 +41,7 @@ struct jobs_options {
     struct store *store;           /* borrowed */
     struct metrics *metrics;       /* borrowed: counts steps; NULL: nobody does */
     const char *dir;               /* borrowed: the data directory */
+    const char *board;             /* borrowed: where event files go; NULL: nowhere */
     int64_t min_examples;          /* fewer fail the job */
     int64_t train_memory;          /* that a job may take; 0: what is free beside keys and values */
     struct grader_outside graders; /* what graders of samples ask of others; but for who asks */

@@ -72,6 +72,7 @@ struct job_run {
     atomic_bool is_unasked;    /* its grader could not be asked, by no fault of the grader */
     struct job_grades *grades; /* owned: what samples were worth; NULL: not of a reinforcement */
     struct tune *tune;         /* owned: the training itself; NULL: not begun */
+    struct job_board *board;   /* owned: its event file; NULL: none, or nothing was told yet */
     int64_t begin_us, begin_step; /* when this process began, behind which step */
     int64_t ran_tok;              /* tokens of the steps since */
     int64_t look_us;              /* when the row was last looked at */
@@ -148,6 +149,10 @@ int job_drop_checkpoints(struct job_run *r, size_t keep, int64_t best, struct er
 enum { JOB_RESULT_FILES = 2 };
 int job_write_results(struct job_run *r, struct file_row file[JOB_RESULT_FILES], struct err *e);
 char *job_row_log_path(const struct job_run *r); /* of the training; to be freed */
+
+/* The numbers of an event's data, for TensorBoard, where the server writes such files. */
+void job_board_add(struct job_run *r, int64_t step, const char *data);
+void job_board_free(struct job_board *b); /* NULL is fine */
 
 /* Removes the training state of jobs that have ended. */
 void jobs_sweep(struct jobs *j);
