@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#include "engine/base/base64.h"
+
 enum { OPENING_BYTES_MAX = 4096, ITEMS_BYTES_MAX = 256 << 20 };
 
 static const char *object(enum api_route route, bool is_event)
@@ -261,19 +263,11 @@ void api_event_done(struct buf *out)
 
 /* ---- vectors ------------------------------------------------------------------------------- */
 
-static void put_base64(struct jout *j, const unsigned char *p, size_t n)
+static void put_base64(struct jout *j, const void *p, size_t n)
 {
-    static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     struct buf text;
     buf_init(&text, (n + 2) / 3 * 4);
-    for (size_t i = 0; i < n; i += 3) {
-        size_t left = n - i < 3 ? n - i : 3;
-        unsigned b = (unsigned)p[i] << 16 | (left > 1 ? (unsigned)p[i + 1] << 8 : 0) |
-                     (left > 2 ? p[i + 2] : 0);
-        const char four[4] = {digit[b >> 18], digit[b >> 12 & 63],
-                              left > 1 ? digit[b >> 6 & 63] : '=', left > 2 ? digit[b & 63] : '='};
-        buf_add(&text, four, 4);
-    }
+    base64_write(&text, p, n);
     jout_bytes(j, text.len ? text.data : "", text.len);
     buf_release(&text);
 }
@@ -289,7 +283,7 @@ static void put_floats_base64(struct jout *j, const float *v, size_t n)
         const unsigned char b[4] = {x & 255, x >> 8 & 255, x >> 16 & 255, x >> 24};
         buf_add(&raw, b, 4);
     }
-    put_base64(j, (const unsigned char *)raw.data, raw.len);
+    put_base64(j, raw.data, raw.len);
     buf_release(&raw);
 }
 

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
-#include "engine/base/curl_lib.h"
+#include "engine/base/curl_post.h"
 #include "engine/base/log.h"
 #include "engine/base/mem.h"
 
@@ -22,10 +22,8 @@ enum {
     REST_S = 2,
     TIMEOUT_MS = 5000,
     LAST_MS = 500, /* that a stop waits for what is under way */
-    LOOK_MS = 50,
     TRIES = 3,
     HEADER_BYTES = 8192,
-    ANSWER_BYTES = 1 << 16,
     STATUS_GOOD = 200,
     STATUS_MOVED = 300,
     STATUS_BUSY = 429,
@@ -60,81 +58,26 @@ const char *traces_endpoint(const char *option)
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
-static size_t on_answer(char *at, size_t size, size_t n, void *ctx)
-{
-    (void)at;
-    size_t *got = ctx;
-    *got += size * n;
-    return *got > ANSWER_BYTES ? CURL_WRITEFUNC_ERROR : size * n;
-}
-
 /* Whether the server stops, and has waited long enough. */
-static bool is_late(struct traces *t)
+static bool is_late(void *ctx)
 {
+    struct traces *t = ctx;
     pthread_mutex_lock(&t->lock);
     bool is = t->is_over && clock_us() > t->last_us;
     pthread_mutex_unlock(&t->lock);
     return is;
 }
 
-/* As easy_perform, but for a stop, which waits for no collector. */
-static CURLcode perform(struct traces *t, CURL *easy, char text[CURL_ERROR_SIZE])
-{
-    const struct curl_lib *c = t->curl;
-    CURLM *multi = c->multi_init();
-    CURLcode rc = CURLE_FAILED_INIT;
-    int runs = 1, left;
-    if (!multi || c->multi_add_handle(multi, easy) != CURLM_OK)
-        runs = 0;
-    while (runs && c->multi_perform(multi, &runs) == CURLM_OK && runs) {
-        if (is_late(t)) {
-            snprintf(text, CURL_ERROR_SIZE, "the server ends, and it has not answered yet");
-            rc = CURLE_ABORTED_BY_CALLBACK;
-            break;
-        }
-        c->multi_poll(multi, NULL, 0, LOOK_MS, NULL);
-    }
-    const CURLMsg *m = multi && !runs ? c->multi_info_read(multi, &left) : NULL;
-    if (m)
-        rc = m->data.result;
-    if (multi)
-        c->multi_remove_handle(multi, easy);
-    if (multi)
-        c->multi_cleanup(multi);
-    return rc;
-}
-
-/* The status; 0: nobody answered, and text says why. */
 static long post(struct traces *t, const struct buf *body, char text[CURL_ERROR_SIZE])
 {
-    const struct curl_lib *c = t->curl;
-    CURL *easy = c->easy_init();
-    size_t got = 0;
-    long status = 0;
-    snprintf(text, CURL_ERROR_SIZE, "no memory for a connection");
-    if (!easy)
-        return 0;
-    text[0] = 0;
-    c->easy_setopt(easy, CURLOPT_URL, t->url);
-    c->easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
-    c->easy_setopt(easy, CURLOPT_PROXY, "");
-    c->easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-    c->easy_setopt(easy, CURLOPT_ERRORBUFFER, text);
-    c->easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)TIMEOUT_MS);
-    c->easy_setopt(easy, CURLOPT_HTTPHEADER, t->list);
-    c->easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_answer);
-    c->easy_setopt(easy, CURLOPT_WRITEDATA, &got);
-    c->easy_setopt(easy, CURLOPT_POSTFIELDS, body->data);
-    c->easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body->len);
-    CURLcode rc = perform(t, easy, text);
-    c->easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
-    if (rc != CURLE_OK && status < STATUS_GOOD) {
-        if (!*text)
-            snprintf(text, CURL_ERROR_SIZE, "%s", c->easy_strerror(rc));
-        status = 0;
-    }
-    c->easy_cleanup(easy);
-    return status;
+    const struct curl_post p = {.url = t->url,
+                                .headers = t->list,
+                                .body = body->data,
+                                .n_body = body->len,
+                                .timeout_ms = TIMEOUT_MS,
+                                .is_late = is_late,
+                                .ctx = t};
+    return curl_post(t->curl, &p, text);
 }
 
 /* False: it is the end. */
