@@ -144,8 +144,8 @@ static void allow_libraries(struct sandbox *s)
     }
 }
 
-/* Whom the server asks, for graders or to send traces: the ports of these addresses, and for https
- * whom to trust. An address that is none ends the start later on, and says so. */
+/* Whom the server asks, for graders, to send traces, to tell of jobs: the ports of these addresses,
+ * and for https whom to trust. An address that is none ends the start later on, and says so. */
 static void allow_others(struct sandbox *s, const struct server_options *o)
 {
     static const char *const trusted[] = {"/etc/ssl", "/etc/pki", "/etc/ca-certificates",
@@ -155,13 +155,19 @@ static void allow_others(struct sandbox *s, const struct server_options *o)
     for (size_t i = 0; i < o->grader_url.n; i++)
         if (!url_parse(o->grader_url.at[i], &u, &later))
             sandbox_allow_connect(s, u.port);
-    const char *collector = traces_endpoint(o->otlp_endpoint);
-    if (collector && !url_parse(collector, &u, &later))
-        sandbox_allow_connect(s, u.port);
-    for (size_t i = 0; (collector || o->grader_url.n) && i < sizeof trusted / sizeof *trusted; i++)
+    const char *asked[] = {traces_endpoint(o->otlp_endpoint), o->webhook};
+    bool asks = o->grader_url.n > 0;
+    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
+        asks = asks || (asked[i] && *asked[i]);
+        if (asked[i] && !url_parse(asked[i], &u, &later))
+            sandbox_allow_connect(s, u.port);
+    }
+    for (size_t i = 0; asks && i < sizeof trusted / sizeof *trusted; i++)
         sandbox_allow(s, trusted[i], SANDBOX_READ);
     if (o->grader_key_file && *o->grader_key_file)
         allow_named(s, o->grader_key_file, SANDBOX_READ);
+    if (o->webhook_secret_file && *o->webhook_secret_file)
+        sandbox_allow(s, o->webhook_secret_file, SANDBOX_READ);
 }
 
 static void allow_all(struct sandbox *s, const struct server_options *o, const char *model)

@@ -269,6 +269,20 @@ static int make_desk(struct server *s, const struct server_options *o, struct er
     return s->desk ? 0 : -1;
 }
 
+static int make_webhooks(struct server *s, const struct server_options *o, struct err *e)
+{
+    const struct webhooks_options w = {.url = o->webhook,
+                                       .secret_file = o->webhook_secret_file,
+                                       .store = s->desk ? desk_store(s->desk) : NULL};
+    if (!w.url || !*w.url)
+        return 0;
+    if (!w.store)
+        return err_set(e, ERR_BAD_INPUT,
+                       "--webhook: it tells of jobs, and without --data-dir there are none");
+    s->webhooks = webhooks_new(&w, e);
+    return s->webhooks ? 0 : -1;
+}
+
 static int make_batches(struct server *s, const struct server_options *o, struct err *e)
 {
     const struct batches_options b = {.store = desk_store(s->desk),
@@ -415,6 +429,7 @@ static void server_free(struct server *s)
     greeter_free(s->greeter);
     http_free(s->http);
     traces_free(s->traces);
+    webhooks_free(s->webhooks);
     batches_free(s->batches);
     tinker_free(s->tinker);
     desk_free(s->desk);
@@ -564,7 +579,7 @@ int server_run(const struct server_options *o, const char *model, struct comm **
         confine_log(&confine);
     if (rc || s->broke_fd < 0 || !(s->front.auth = door_keys(o, e)) || make_work(s, o, e) ||
         make_traces(s, o, e) || make_http(s, o, e) || make_graders(s, o, e) || make_desk(s, o, e) ||
-        open_door(s, o, e)) {
+        make_webhooks(s, o, e) || open_door(s, o, e)) {
         server_free(s);
         return -1;
     }

@@ -125,6 +125,10 @@ static const char *const migrations[] = {
     "ALTER TABLE response ADD COLUMN model TEXT; ALTER TABLE response ADD COLUMN metadata TEXT;"
     "CREATE TRIGGER response_changed AFTER UPDATE OF bytes ON response BEGIN"
     " UPDATE response_sum SET bytes = bytes + new.bytes - old.bytes WHERE owner = new.owner; END;",
+    "CREATE TABLE notice (seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,"
+    " job TEXT NOT NULL, state INTEGER NOT NULL, created INTEGER NOT NULL,"
+    " tries INTEGER NOT NULL, due INTEGER NOT NULL);"
+    "CREATE INDEX notice_due ON notice (due, seq);",
 };
 
 enum { VERSION = sizeof migrations / sizeof *migrations };

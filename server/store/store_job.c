@@ -282,6 +282,7 @@ static int put_notes(struct store *s, const struct store_change *c, struct err *
 
 int store_job_change(struct store *s, const struct store_change *c, struct err *e)
 {
+    bool ends = store_wants_notice(s, c->job);
     if (put_notes(s, c, e) || store_begin(s, e))
         return -1;
     int rc = update(s, c->job, c->from, e);
@@ -291,7 +292,12 @@ int store_job_change(struct store *s, const struct store_change *c, struct err *
         rc = store_put_tuned(s, c->tuned, e);
     for (size_t i = 0; !rc && i < c->n_event; i++)
         rc = insert_event(s, c->job->id, &c->event[i], e);
-    return store_end(s, rc, e);
+    if (!rc && ends)
+        rc = store_put_notice(s, c->job, e);
+    rc = store_end(s, rc, e);
+    if (!rc && ends)
+        s->notice_came(s->notice_ctx);
+    return rc;
 }
 
 int store_job_move(struct store *s, const struct job *j, unsigned from, const struct job_event *v,

@@ -22,6 +22,8 @@ struct store {
     pthread_mutex_t lock;
     sqlite3 *db; /* owned */
     struct data_dir dir;
+    void (*notice_came)(void *ctx); /* NULL: ends of jobs leave no notice */
+    void *notice_ctx;
 };
 
 int store_prepare(struct store *s, struct err *e); /* checked, and of this version */
@@ -81,6 +83,8 @@ int store_fault(struct store *s, struct err *e, const char *what);
 /* Rows of a transaction that is open. */
 int store_put_file(struct store *s, const char *verb, const struct file_row *f, struct err *e);
 int store_put_tuned(struct store *s, const struct job_tuned *t, struct err *e);
+int store_put_notice(struct store *s, const struct job *j, struct err *e);
+bool store_wants_notice(const struct store *s, const struct job *j); /* of one that is to end */
 
 /* What a list is made of; one place, so that all of them page alike. */
 struct store_list {

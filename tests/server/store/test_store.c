@@ -375,7 +375,7 @@ static void older_form(void **state)
         "DROP TABLE response; DROP TABLE response_sum; DROP TABLE batch; "
         "DROP TABLE loop_session; DROP TABLE loop_model; DROP TABLE loop_request; "
         "DROP TABLE loop_weights; DROP TABLE loop_sampler; DROP TABLE loop_sum; "
-        "DROP TABLE upload_part; DROP TABLE upload; "
+        "DROP TABLE upload_part; DROP TABLE upload; DROP TABLE notice; "
         "ALTER TABLE job DROP COLUMN ancestor; ALTER TABLE job DROP COLUMN ancestor_digest; "
         "ALTER TABLE job DROP COLUMN response_format; PRAGMA user_version = 1");
     snprintf(path, sizeof path, "%s/" DATA_MARK, dir);

@@ -121,7 +121,7 @@ static void older_stores_are_adopted(void **state)
             "DROP TABLE response; DROP TABLE response_sum; DROP TABLE batch; "
             "DROP TABLE loop_session; DROP TABLE loop_model; DROP TABLE loop_request; "
             "DROP TABLE loop_weights; DROP TABLE loop_sampler; DROP TABLE loop_sum; "
-            "DROP TABLE upload_part; DROP TABLE upload; "
+            "DROP TABLE upload_part; DROP TABLE upload; DROP TABLE notice; "
             "PRAGMA user_version = 3");
     assert_int_equal(unlink(in_dir(DATA_MARK)), 0);
     struct store *s = store_new(dir, &e);
