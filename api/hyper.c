@@ -15,7 +15,7 @@
 enum kind { INT_AUTO, INT_PLAIN, NUM_AUTO, NUM_PLAIN, WORD, BOOL, NAMES };
 
 /* Whose hyperparameter it is. */
-enum of { OF_ANY, OF_DPO, OF_REWARDS, OF_ANCHORS };
+enum of { OF_ANY, OF_EXAMPLES, OF_DPO, OF_REWARDS, OF_ANCHORS };
 
 static const struct row {
     const char *name;
@@ -186,7 +186,8 @@ static int refuse_unknown(struct api_reader *r, const char *name, const char *ke
 
 static bool is_of(const struct row *row, enum hyper_method method)
 {
-    return row->of == OF_ANY || (row->of == OF_DPO && method == HYPER_DPO) ||
+    return row->of == OF_ANY || (row->of == OF_EXAMPLES && method == HYPER_SUPERVISED) ||
+           (row->of == OF_DPO && method == HYPER_DPO) ||
            (row->of == OF_ANCHORS && method == HYPER_EMBEDDING) ||
            (row->of == OF_REWARDS && method == HYPER_REINFORCEMENT);
 }
@@ -222,7 +223,8 @@ int hyper_read(struct api_reader *r, const char *where, const json_t *v, enum hy
             return refuse_unknown(r, name, key);
         if (!is_of(row, method))
             return param_bad(r, name, "is for method.%s.hyperparameters alone",
-                             row->of == OF_DPO       ? "dpo"
+                             row->of == OF_EXAMPLES  ? "supervised"
+                             : row->of == OF_DPO     ? "dpo"
                              : row->of == OF_ANCHORS ? "x_embedding"
                                                      : "reinforcement");
         if (!is_auto(value) && read_row(r, row, name, value, h))

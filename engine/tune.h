@@ -130,8 +130,8 @@ struct tune_options {
     struct train_lora lora;               /* but for its targets, which are: */
     const char *targets;                  /* "q_proj,v_proj"; "": every product */
     struct train_ancestor ancestor;       /* that it goes on from, made as lora says; else zeros */
-    double lr, decay, max_norm, scale;    /* scale: of anchors' cosines; 0: 20 */
-    bool has_codes;                       /* as in train_options */
+    double lr, decay, max_norm, scale, noise; /* scale: of anchors' cosines; 0: 20 */
+    bool has_codes;                           /* as in train_options */
     enum train_schedule schedule;
     int64_t warmup, n_epoch, batch;
     double warmup_ratio; /* of all steps, where warmup is 0 */

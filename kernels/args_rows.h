@@ -160,6 +160,19 @@ struct k_dropout {
     float p;
 };
 
+/* y[i, j] = fma(r, u, x[i, j]), where r = alpha / sqrt(seq_len[seq_of[i]] * d) and u = -1 + 2^-23
+ * times the upper 24 bits of the draw that k_dropout has there; y may be x. */
+struct k_noise {
+    const float *x;
+    float *y;
+    const uint64_t *row_key;         /* [m] */
+    const int32_t *seq_of, *seq_len; /* [m]; [sequences] */
+    int64_t ld_x, ld_y, m, d;
+    uint64_t seed;
+    uint32_t site;
+    float alpha;
+};
+
 struct k_gather { /* gather: y[i] = x[index[i]]; scatter_add: y[index[i]] += x[i], i ascending */
     const float *x;
     const int32_t *index; /* [m] */

@@ -156,6 +156,8 @@ int train_fill(struct train *t, const struct train_ranks *ranks, struct tuning_o
         v->from ? t->lora
                 : (struct train_lora){.rank = rank_of(v), .alpha = v->alpha, .is_rs = v->rslora};
     o->train.lora.dropout = v->dropout;
+    o->train.lora.lr_ratio = v->lora_lr_ratio;
+    o->train.noise = v->noise;
     o->ancestor = t->ancestor;
     o->train.has_ancestor = v->from != NULL;
     if (train_of_preferences(v)) {

@@ -28,7 +28,7 @@ struct eager;
 struct eager_options {
     bool wants_grad, has_lora, checkpoint;
     int32_t lora_rank_max;
-    float dropout;
+    float dropout, noise; /* the builder's */
     /* Told by the backward that it is done with a block, whose parameters that no other block has
      * then have all of their gradients; -1 ends it. NULL: nobody asks. */
     int (*block_done)(void *ctx, int layer, struct err *e);

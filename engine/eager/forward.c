@@ -365,7 +365,8 @@ void eager_begin(struct eager *g, const struct batch *batch, const struct eager_
                             .wants_grad = o->wants_grad,
                             .has_lora = o->has_lora,
                             .lora_rank_max = o->lora_rank_max,
-                            .dropout = o->dropout};
+                            .dropout = o->dropout,
+                            .noise = o->noise};
 }
 
 struct builder *eager_builder(struct eager *g)

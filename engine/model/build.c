@@ -37,6 +37,8 @@ static struct val embed(const struct model *m, struct builder *b)
 {
     struct val x =
         scaled(b, op_embed(b, OP_IDS_TOKEN, m->slot[SLOT_TOKEN_EMBED]), (float)m->cfg.embed_scale);
+    if (b->noise > 0)
+        x = op_noise(b, x, b->noise);
     if (m->slot[SLOT_POS_EMBED])
         x = op_add(b, x, op_embed_from(b, OP_IDS_POS, m->slot[SLOT_POS_EMBED], m->cfg.pos_from));
     if (m->slot[SLOT_SEGMENT_EMBED])

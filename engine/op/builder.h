@@ -30,6 +30,7 @@ struct builder {
     bool has_lora;   /* put in the ops that apply adapters */
     int32_t lora_rank_max;
     float dropout; /* of the adapters' inputs while training; 0: none */
+    float noise;   /* of the tokens' embeddings while training (op_noise); 0: none */
     bool failed;
     struct err err;
 };

@@ -128,6 +128,9 @@ struct val op_experts(struct builder *b, struct val x, struct val logits,
 struct val op_gelu(struct builder *b, struct val x, bool tanh);
 struct val op_softcap(struct builder *b, struct val x, float cap);
 struct val op_dropout(struct builder *b, struct val x, float p, uint32_t site);
+
+/* To each number one between -1 and 1 times alpha / sqrt(tokens of its sequence * columns). */
+struct val op_noise(struct builder *b, struct val x, float alpha);
 struct val op_reduce(struct builder *b, struct val x, const struct op_reduce_attr *attr);
 struct val op_collect(struct builder *b, struct val x, const struct op_collect_attr *attr);
 struct val op_spread(struct builder *b, struct val x, const struct op_spread_attr *attr);

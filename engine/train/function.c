@@ -18,6 +18,7 @@ static int record(struct train_function *f, enum train_run run, const struct tra
     rec.b.has_lora = o->lora.rank > 0 && (run != RUN_REFERENCE || o->has_ancestor);
     rec.b.lora_rank_max = (int32_t)o->lora.rank;
     rec.b.dropout = trains ? (float)o->lora.dropout : 0;
+    rec.b.noise = trains ? (float)o->noise : 0;
     graph_mark_output(g, model_build(f->model, &rec.b, f->output));
     if (rec.b.failed)
         return err_set(e, rec.b.err.code, "%s", rec.b.err.msg);

@@ -224,11 +224,14 @@ int optimizer_step(struct optimizer *o, const struct train_options *opt, int64_t
                             .g_scale = is_clipped ? opt->max_norm / (norm + 1e-6) : 1,
                             .corr1 = 1 - pow(opt->beta1, (double)(step + 1)),
                             .corr2 = 1 - pow(opt->beta2, (double)(step + 1))}};
-    if (on->p) /* halves: all of them decay */
+    const double lr = p.a.lr, ratio = opt->lora.lr_ratio;
+    bool is_one = on->p && ratio == 0; /* halves: all of them decay */
+    if (is_one)
         update_flat(o, p, 0, on->n_elem, on->p, on->g);
-    for (size_t i = 0; i < on->list.n && !on->p; i++) {
+    for (size_t i = 0; i < on->list.n && !is_one; i++) {
         const struct train_tensor *x = &on->list.at[i];
         p.a.decay = x->decays ? opt->decay : 0;
+        p.a.lr = x->side == TRAIN_HALF_B && ratio > 0 ? lr * ratio : lr;
         if (x->p)
             update_flat(o, p, x->at, x->rows * x->cols, x->p, x->g);
         else

@@ -26,6 +26,7 @@ struct train_options {
     double beta1, beta2, eps;
     bool has_codes;          /* AdamW's moments are kept in 8 bits (kernels/moments.h) */
     double decay;            /* of matrices */
+    double noise;            /* NEFTune's alpha: of the noise on embeddings (op_noise); 0: none */
     double max_norm;         /* of the whole gradient; 0: not clipped */
     uint64_t seed;           /* of first weights, dropout and order */
     int64_t cap_tok;         /* tokens that a micro-batch holds */

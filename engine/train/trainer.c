@@ -289,6 +289,7 @@ static int run_model(struct trainer *t, struct work *w, enum train_run run, stru
                                .lora_rank_max = (int32_t)o->lora.rank,
                                .checkpoint = o->checkpoints_blocks,
                                .dropout = trains ? (float)o->lora.dropout : 0,
+                               .noise = trains ? (float)o->noise : 0,
                                .block_done = is_last ? exchange_block : NULL,
                                .ctx = &t->exchange};
     uint64_t draws = o->seed ^ ((uint64_t)t->n_step << 32);

@@ -27,6 +27,8 @@ static void add_lora(struct sha256 *s, const struct train_lora *l)
     add(s, "%lld ", (long long)l->rank);
     add(s, "%a ", l->alpha);
     add(s, "%a ", l->dropout);
+    if (l->lr_ratio > 0) /* nothing where there is none, as below */
+        add(s, "plus %a ", l->lr_ratio);
     add(s, "%d|", l->is_rs);
 }
 
@@ -41,6 +43,8 @@ static void add_train(struct sha256 *s, const struct train_options *t)
     add(s, "%lld ", (long long)t->n_step);
     for (size_t i = 0; i < sizeof number / sizeof *number; i++)
         add(s, "%a ", number[i]);
+    if (t->noise > 0)
+        add(s, "noise %a ", t->noise);
     add(s, "%llu ", (unsigned long long)t->seed);
     add(s, "%lld|", (long long)t->cap_tok);
     if (t->has_codes)

@@ -262,6 +262,27 @@ int dropout_cuda(const void *args, void *stream)
     return launch_each(dropout_kernel, a->m, a->d, stream, p);
 }
 
+static __global__ void noise_kernel(struct k_noise a)
+{
+    for (int64_t i = each_row(); i < a.m; i += each_rows()) {
+        uint64_t key = a.row_key[i];
+        float r = a.alpha / sqrtf((float)(a.seq_len[a.seq_of[i]] * a.d));
+        for (int64_t j = each_col(); j < each_end(a.d); j += EACH_X) {
+            uint4 c = make_uint4((uint32_t)(j / 64 * 16 + j % 16), a.site, (uint32_t)key,
+                                 (uint32_t)(key >> 32));
+            uint32_t draw = philox(c, a.seed, (int)(j % 64 / 16));
+            float u = (float)(draw >> 8) * 0x1p-23f - 1.0f;
+            a.y[i * a.ld_y + j] = fmaf(r, u, a.x[i * a.ld_x + j]);
+        }
+    }
+}
+
+int noise_cuda(const void *args, void *stream)
+{
+    const struct k_noise *a = (const struct k_noise *)args;
+    return launch_each(noise_kernel, a->m, a->d, stream, *a);
+}
+
 /* ---- activations ---- */
 
 static __device__ __forceinline__ float sigmoid(float x)

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Element by element: add, multiply, copy, fold, scale, convert, drop. Each result is one rounding
- * (of a fold: roundings in a given order), so every variant equals these bit for bit.
+ * Element by element: add, multiply, copy, fold, scale, convert, drop, noise. Each result is one
+ * rounding (of a fold: roundings in a given order; of noise behind those of its size), so every
+ * variant equals these bit for bit.
  */
+#include <math.h>
 #include <string.h>
 
 #include "kernels/float16.h"
@@ -186,18 +188,35 @@ static struct block philox(struct block c, uint64_t seed)
     return c;
 }
 
+static uint32_t draw_at(uint64_t seed, uint32_t site, uint64_t key, int64_t j)
+{
+    struct block c = {
+        {(uint32_t)(j / 64 * 16 + j % 16), site, (uint32_t)key, (uint32_t)(key >> 32)}};
+    return philox(c, seed).v[j % 64 / 16];
+}
+
 void dropout_ref(const void *args, const struct k_slice *s)
 {
     const struct k_dropout *a = args;
     uint32_t threshold = philox_threshold(a->p);
     float scale = 1.0f / (1.0f - a->p);
     for (int64_t i = s->lo; i < s->hi; i++) {
-        uint64_t key = a->row_key[i];
         for (int64_t j = 0; j < a->d; j++) {
-            struct block c = {
-                {(uint32_t)(j / 64 * 16 + j % 16), a->site, (uint32_t)key, (uint32_t)(key >> 32)}};
-            uint32_t draw = philox(c, a->seed).v[j % 64 / 16];
+            uint32_t draw = draw_at(a->seed, a->site, a->row_key[i], j);
             a->y[i * a->ld_y + j] = draw < threshold ? 0.0f : a->x[i * a->ld_x + j] * scale;
+        }
+    }
+}
+
+void noise_ref(const void *args, const struct k_slice *s)
+{
+    const struct k_noise *a = args;
+    for (int64_t i = s->lo; i < s->hi; i++) {
+        float r = a->alpha / sqrtf((float)(a->seq_len[a->seq_of[i]] * a->d));
+        for (int64_t j = 0; j < a->d; j++) {
+            uint32_t draw = draw_at(a->seed, a->site, a->row_key[i], j);
+            float u = (float)(draw >> 8) * 0x1p-23f - 1.0f;
+            a->y[i * a->ld_y + j] = fmaf(r, u, a->x[i * a->ld_x + j]);
         }
     }
 }

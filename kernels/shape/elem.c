@@ -80,3 +80,9 @@ struct k_shape dropout_shape(const void *args)
     const struct k_dropout *a = args;
     return rows_shape(a->m, a->d, 2, 8 * (double)a->m, 30);
 }
+
+struct k_shape noise_shape(const void *args)
+{
+    const struct k_noise *a = args;
+    return rows_shape(a->m, a->d, 2, 16 * (double)a->m, 32);
+}

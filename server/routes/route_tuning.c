@@ -167,10 +167,10 @@ static int check_hyper(struct errand *t, const struct job_hyper *h, struct api_e
     int64_t most = engine_info(g)->max_lora_rank;
     if (h->training_type == HYPER_FULL &&
         (h->lora_rank || h->lora_alpha != 0 || h->lora_dropout != 0 || h->use_rslora ||
-         *h->target_modules))
+         h->lora_lr_ratio != 0 || *h->target_modules))
         return api_fail(e, 400, "invalid_value", field_of(t, h, "training_type"),
-                        "A full training has no adapter: lora_*, use_rslora and target_modules "
-                        "are for the type 'lora'.");
+                        "A full training has no adapter: lora_*, loraplus_lr_ratio, use_rslora and "
+                        "target_modules are for the type 'lora'.");
     if (h->training_type == HYPER_FULL && tune_check_full(g, &why))
         return api_fail(e, 400, "invalid_value", field_of(t, h, "training_type"), "%s.", why.msg);
     if (tune_check_method(g, h->method == HYPER_EMBEDDING, h->method == HYPER_CLASSIFICATION, &why))

@@ -19,7 +19,7 @@
 #include "tests/lib/test.h"
 
 enum kind { INT_AUTO, INT_PLAIN, NUM_AUTO, NUM_PLAIN, WORD, BOOL, NAMES };
-enum of { ANY, DPO, REWARDS, ANCHORS };
+enum of { ANY, EXAMPLES, DPO, REWARDS, ANCHORS };
 enum whose { NONE, TUNE, TRAIN, BOTH };
 
 static const struct row {
@@ -148,7 +148,8 @@ static void methods(void **state)
                     (r->of == ANY || r->of == REWARDS));
         assert_true(method_takes("x_embedding", "", r, value) ==
                     (r->of == ANY || r->of == ANCHORS));
-        assert_true(method_takes("supervised", "", r, value) == (r->of == ANY));
+        assert_true(method_takes("supervised", "", r, value) ==
+                    (r->of == ANY || r->of == EXAMPLES));
     }
 }
 

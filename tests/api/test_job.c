@@ -248,6 +248,8 @@ static void bad(void **state)
         {"\"hyperparameters\":{\"schedule\":2}", "hyperparameters.schedule"},
         {"\"hyperparameters\":{\"warmup_steps\":-1}", "hyperparameters.warmup_steps"},
         {"\"hyperparameters\":{\"weight_decay\":11}", "hyperparameters.weight_decay"},
+        {"\"hyperparameters\":{\"loraplus_lr_ratio\":1001}", "hyperparameters.loraplus_lr_ratio"},
+        {"\"hyperparameters\":{\"neftune_noise_alpha\":-1}", "hyperparameters.neftune_noise_alpha"},
         {"\"hyperparameters\":{\"max_grad_norm\":0}", "hyperparameters.max_grad_norm"},
         {"\"hyperparameters\":{\"max_length\":7}", "hyperparameters.max_length"},
         {"\"hyperparameters\":{\"long_rows\":\"keep\"}", "hyperparameters.long_rows"},

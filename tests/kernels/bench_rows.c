@@ -142,6 +142,21 @@ static void dropout_case(struct rows_bench *r)
     run(r, &a);
 }
 
+static void noise_case(struct rows_bench *r)
+{
+    struct k_noise a = {.x = r->buf[0],
+                        .y = r->buf[1],
+                        .row_key = r->key,
+                        .seq_of = r->index,
+                        .seq_len = r->index,
+                        .ld_x = r->d,
+                        .ld_y = r->d,
+                        .m = r->m,
+                        .d = r->d,
+                        .alpha = 5};
+    run(r, &a);
+}
+
 static void index_case(struct rows_bench *r)
 {
     run(r, &(struct k_gather){r->buf[0], r->index, r->buf[1], r->d, r->d, r->m, r->d});
@@ -223,6 +238,7 @@ void bench_rows(struct bench *b)
         {K_mul, hidden, binary_case},
         {K_cast, hidden, cast_case},
         {K_dropout, hidden, dropout_case},
+        {K_noise, hidden, noise_case},
         {K_gather, hidden, index_case},
         {K_scatter_add, hidden, index_case},
         {K_col_sum, hidden, col_sum_case},

@@ -445,3 +445,59 @@ void check_dropout(struct check *c)
         dropout_run(c, 2, sizes[i], 0.1f * (float)(i % 10));
     dropout_run(c, 10, 1000, 0.3f);
 }
+
+static void noise_run(struct check *c, int64_t m, int64_t d, float alpha)
+{
+    int64_t ld = d + 1, n = m * ld, n_seq = (m + 2) / 3;
+    size_t bytes = (size_t)n * sizeof(float);
+    check_begin(c);
+    check_case(c, "m %lld d %lld alpha %g", (long long)m, (long long)d, (double)alpha);
+    float *x = check_floats(c, n, CHECK_RANDOM), *y = check_floats(c, n, CHECK_NAN);
+    uint64_t *key = check_buf(c, (size_t)m * sizeof *key, 8);
+    int32_t *seq = check_buf(c, (size_t)m * sizeof *seq, 4);
+    int32_t *len = check_buf(c, (size_t)n_seq * sizeof *len, 4);
+    for (int64_t i = 0; i < m; i++) {
+        key[i] = check_u64(c);
+        seq[i] = (int32_t)(i / 3);
+    }
+    for (int64_t i = 0; i < n_seq; i++)
+        len[i] = (int32_t)(1 + i * i);
+    struct k_noise a = {.x = x, .y = y, .row_key = key, .seq_of = seq, .seq_len = len, .ld_x = ld};
+    a.ld_y = ld;
+    a.m = m;
+    a.d = d;
+    a.seed = check_u64(c);
+    a.site = 77;
+    a.alpha = alpha;
+    struct k_noise ref = a;
+    ref.y = check_dup(c, y, bytes, 4);
+    check_slices(c, &a, (struct check_out[]){{y, bytes}}, 1);
+    check_run_ref(c, &ref);
+    check_bits(c, "y", y, ref.y, bytes);
+    double sum = 0, square = 0;
+    for (int64_t i = 0; i < m; i++) {
+        double most = (double)alpha / sqrt((double)(len[seq[i]] * d));
+        for (int64_t j = 0; j < d; j++) {
+            struct rng_block b =
+                rng_at(a.seed, key[i], (uint64_t)a.site << 32 | (uint64_t)(j / 64 * 16 + j % 16));
+            double u = (double)(b.v[j % 64 / 16] >> 8) * 0x1p-23 - 1, at = (double)x[i * ld + j];
+            double want = at + most * u, most_off = 1e-6 * (fabs(want) + most);
+            check_true(c, fabs((double)y[i * ld + j] - want) <= most_off, "draw of %lld %lld",
+                       (long long)i, (long long)j);
+            sum += u;
+            square += u * u;
+        }
+    }
+    double all = (double)(m * d + 1);
+    check_true(c, m * d < 9000 || (fabs(sum / all) < 0.02 && fabs(square / all - 1.0 / 3) < 0.01),
+               "mean %g, of squares %g", sum / all, square / all);
+}
+
+void check_noise(struct check *c)
+{
+    int n;
+    const int64_t *sizes = check_sizes(&n);
+    for (int i = 0; i < n; i++)
+        noise_run(c, 2, sizes[i], 5);
+    noise_run(c, 10, 1000, 0.1f);
+}

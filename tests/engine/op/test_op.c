@@ -14,6 +14,7 @@
 #include "engine/eager/eager.h"
 #include "engine/op/ops.h"
 #include "engine/run/inputs.h"
+#include "tests/lib/golden.h"
 
 enum { T = 9, D = 12, N_OUT = 4, N_VOCAB = 70, LEAF_MAX = 9, RANK = 3 };
 
@@ -286,6 +287,7 @@ TEST_OF(glu, leaf_new(&r, T, D, false),
 TEST_OF(row_gate, (void)0, op_row_gate(b, op_mul(b, x, x), op_slice(b, op_mul(b, x, x), 3, 1)))
 TEST_OF(gelu, (void)0, op_add(b, op_gelu(b, x, false), op_gelu(b, x, true)))
 TEST_OF(dropout, (void)0, op_dropout(b, op_mul(b, x, x), 0.4f, 2))
+TEST_OF(noise, (void)0, op_noise(b, op_mul(b, x, x), 5))
 TEST_OF(softcap, (void)0, op_softcap(b, op_mul(b, x, x), 2))
 TEST_OF(ce, leaf_new(&r, N_VOCAB, D, false), op_ce(b, op_gather(b, x), &r->leaf[1].p, 0))
 TEST_OF(ce_capped, leaf_new(&r, N_VOCAB, D, false), op_ce(b, op_gather(b, x), &r->leaf[1].p, 2))
@@ -502,6 +504,54 @@ static void wrong_shapes_are_refused(void **state)
     rig_release(&r);
 }
 
+/* Faults: noise of another size than NEFTune's, by the row or by its length; one that is not even.
+ */
+static void noise_golden(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct err e = ERR_INIT;
+    struct json root, list, v;
+    struct json_doc *doc =
+        json_read("tests/golden/tricks/golden.json", "golden.json", &json_rules_config, &e);
+    assert_good(doc ? 0 : -1, &e);
+    root = json_root(doc);
+    assert_good(json_get(&root, "neftune", JSON_ARRAY, &list, &e), &e);
+    rig_init(&r);
+    json_each(v, list)
+    {
+        int64_t n = (int64_t)golden_num(&v, "tokens"), d = (int64_t)golden_num(&v, "columns");
+        double want = golden_num(&v, "most"), most = 0, sum = 0;
+        float *x = calloc((size_t)(n * d), sizeof *x);
+        uint64_t *key = calloc((size_t)n, sizeof *key);
+        int32_t *seq = calloc((size_t)n, sizeof *seq), len = (int32_t)n;
+        for (int64_t i = 0; i < n; i++)
+            key[i] = (uint64_t)i;
+        struct k_noise a = {.x = x,
+                            .y = x,
+                            .row_key = key,
+                            .seq_of = seq,
+                            .seq_len = &len,
+                            .ld_x = d,
+                            .ld_y = d,
+                            .m = n,
+                            .d = d,
+                            .alpha = (float)golden_num(&v, "alpha")};
+        kernel_run(device_kernels(r.device), K_noise, &a, NULL);
+        for (int64_t i = 0; i < n * d; i++) {
+            most = fmax(most, fabs((double)x[i]));
+            sum += (double)x[i];
+        }
+        assert_true(most <= want * (1 + 1e-6) && most > want * 0.9);
+        assert_true(fabs(sum) / (double)(n * d) < want * 0.2);
+        free(x);
+        free(key);
+        free(seq);
+    }
+    rig_release(&r);
+    json_free(doc);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -524,6 +574,8 @@ int main(void)
         cmocka_unit_test(test_op_swiglu),
         cmocka_unit_test(test_op_gelu),
         cmocka_unit_test(test_op_dropout),
+        cmocka_unit_test(test_op_noise),
+        cmocka_unit_test(noise_golden),
         cmocka_unit_test(test_op_ce),
         cmocka_unit_test(test_op_glu),
         cmocka_unit_test(test_op_row_gate),

@@ -181,7 +181,7 @@ static void compare(const char *name, const struct story *a, const struct story 
         golden_near(text, x, y, b->size.at[i], 1e-5);
 }
 
-static const struct train_options some = {.lora = {.rank = 4, .alpha = 8},
+static const struct train_options some = {.lora = {.rank = 4, .alpha = 8, .lr_ratio = 2},
                                           .lr = 1e-3,
                                           .beta1 = 0.9,
                                           .beta2 = 0.999,
@@ -220,13 +220,14 @@ enum { N_NAME = sizeof names / sizeof *names };
 
 /* Faults: a half that is cut on the wrong side, a sum over ranks that is missing or taken twice, a
  * first value that follows the place of a part, a mean over a rank's own tokens, draws of dropout
- * that are a rank's own, a gradient that is summed before and behind a dropout. */
+ * or of noise that are a rank's own, a gradient that is summed before and behind a dropout. */
 static void adapters(void **state)
 {
     (void)state;
     struct train_options o = some;
     for (size_t i = 0; i < N_NAME; i++) {
         o.lora.dropout = i % 2 ? 0.1 : 0;
+        o.noise = i % 2 ? 0 : 0.2;
         o.checkpoints_blocks = i == 1;
         all_sizes(names[i], &o);
     }
@@ -252,8 +253,10 @@ static void whole_models(void **state)
     struct train_options o = some;
     (void)state;
     o.lora.rank = 0;
-    for (size_t i = 0; i < N_NAME; i++)
+    for (size_t i = 0; i < N_NAME; i++) {
+        o.noise = i % 2 ? 0.2 : 0;
         all_sizes(names[i], &o);
+    }
 }
 
 static bool is_same(const struct buf *a, const struct buf *b)

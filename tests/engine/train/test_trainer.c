@@ -13,6 +13,7 @@
 #include "engine/base/mem.h"
 #include "engine/train/trainer.h"
 #include "tests/lib/formats.h"
+#include "tests/lib/golden_halves.h"
 #include "tests/lib/golden_rows.h"
 
 enum { NAME_BYTES = 256 };
@@ -141,6 +142,28 @@ static void check_halves(const struct golden *g, struct trainer *t, const char *
     weights_close(w);
 }
 
+/* The golden's steps, of two rows each, with their losses and norms. */
+static void take_steps(struct trainer *t, const char *name, const struct golden_rows *r,
+                       const struct json *of)
+{
+    struct err e = ERR_INIT;
+    struct json steps, s;
+    assert_good(json_get(of, "steps", JSON_ARRAY, &steps, &e), &e);
+    json_each(s, steps)
+    {
+        int32_t at[2];
+        struct train_result got;
+        assert_int_equal(golden_ids(&s, "rows", at, 2), 2);
+        struct train_row two[2] = {r->row[at[0]], r->row[at[1]]};
+        assert_good(trainer_step(t, two, 2, &got, &e), &e);
+        double loss = golden_num(&s, "loss"), norm = golden_num(&s, "grad_norm");
+        if (fabs(got.loss - loss) > 1e-4 * loss || fabs(got.grad_norm - norm) > 1e-3 * norm)
+            fail_msg("%s: step %lld: loss %.9g and norm %.9g, the golden has %.9g and %.9g", name,
+                     (long long)trainer_n_step(t), got.loss, got.grad_norm, loss, norm);
+    }
+    assert_int_equal(trainer_n_step(t), 20);
+}
+
 /* Faults: the scale (rank or its root), which half is which, names, the mean over a step, clipping,
  * bias correction, the backward of adapters. */
 static void peft_goldens(void **state)
@@ -158,28 +181,14 @@ static void peft_goldens(void **state)
         struct golden g;
         struct train_options o;
         struct err e = ERR_INIT;
-        struct json lora, steps, s;
+        struct json lora;
         golden_init_short(&g, names[i], K_F32);
         struct golden_rows *r = golden_rows_new(&g);
         assert_good(json_get(&g.root, "lora", JSON_OBJECT, &lora, &e), &e);
         options_of(&lora, &o);
         struct trainer *t = trainer_for(&g, &o);
         load_halves(&g, t, names[i]);
-        assert_good(json_get(&lora, "steps", JSON_ARRAY, &steps, &e), &e);
-        json_each(s, steps)
-        {
-            int32_t at[2];
-            struct train_result got;
-            assert_int_equal(golden_ids(&s, "rows", at, 2), 2);
-            struct train_row two[2] = {r->row[at[0]], r->row[at[1]]};
-            assert_good(trainer_step(t, two, 2, &got, &e), &e);
-            double loss = golden_num(&s, "loss"), norm = golden_num(&s, "grad_norm");
-            if (fabs(got.loss - loss) > 1e-4 * loss || fabs(got.grad_norm - norm) > 1e-3 * norm)
-                fail_msg("%s: step %lld: loss %.9g and norm %.9g, the golden has %.9g and %.9g",
-                         names[i], (long long)trainer_n_step(t), got.loss, got.grad_norm, loss,
-                         norm);
-        }
-        assert_int_equal(trainer_n_step(t), 20);
+        take_steps(t, names[i], r, &lora);
         check_halves(&g, t, names[i]);
         trainer_free(t);
         free(r);
@@ -187,15 +196,45 @@ static void peft_goldens(void **state)
     }
 }
 
-static const struct train_options some = {.lora = {.rank = 4, .alpha = 8, .dropout = 0.1},
-                                          .lr = 1e-2,
-                                          .beta1 = 0.9,
-                                          .beta2 = 0.999,
-                                          .eps = 1e-8,
-                                          .decay = 0.01,
-                                          .max_norm = 1,
-                                          .seed = 5,
-                                          .cap_tok = GOLDEN_ROWS * GOLDEN_ROW_MAX};
+/* Fault: LoRA+ that is not PEFT's: the other half is faster, its decay is not, or the schedule or
+ * the clipping is another. */
+static void loraplus_golden(void **state)
+{
+    (void)state;
+    struct golden g;
+    struct train_options o;
+    struct err e = ERR_INIT;
+    struct json root, of;
+    struct json_doc *doc =
+        json_read("tests/golden/tricks/golden.json", "golden.json", &json_rules_config, &e);
+    assert_good(doc ? 0 : -1, &e);
+    root = json_root(doc);
+    assert_good(json_get(&root, "loraplus", JSON_OBJECT, &of, &e), &e);
+    golden_init_short(&g, "llama_plain", K_F32);
+    struct golden_rows *r = golden_rows_new(&g);
+    options_of(&of, &o);
+    o.lora.lr_ratio = golden_num(&of, "loraplus_lr_ratio");
+    struct trainer *t = trainer_for(&g, &o);
+    load_halves(&g, t, "llama_plain");
+    take_steps(t, "loraplus", r, &of);
+    golden_halves_check(t, "tests/golden/tricks/loraplus.safetensors");
+    trainer_free(t);
+    free(r);
+    golden_release(&g);
+    json_free(doc);
+}
+
+static const struct train_options some = {
+    .lora = {.rank = 4, .alpha = 8, .dropout = 0.1, .lr_ratio = 4},
+    .noise = 5,
+    .lr = 1e-2,
+    .beta1 = 0.9,
+    .beta2 = 0.999,
+    .eps = 1e-8,
+    .decay = 0.01,
+    .max_norm = 1,
+    .seed = 5,
+    .cap_tok = GOLDEN_ROWS * GOLDEN_ROW_MAX};
 
 /* Three steps over all rows; the losses, and the norm of the first gradients. */
 static double three_steps(const char *name, enum k_type type, const struct train_options *o,
@@ -306,7 +345,7 @@ static void moments_in_8_bits_learn_as_much(void **state)
 }
 
 /* Two steps at a learning rate of zero, over an adapter that says something. */
-static void two_still_steps(double dropout, double loss[2])
+static void two_still_steps(double dropout, double noise, double loss[2])
 {
     struct golden g;
     struct err e = ERR_INIT;
@@ -314,6 +353,7 @@ static void two_still_steps(double dropout, double loss[2])
     golden_init_short(&g, "llama_plain", K_F32);
     struct golden_rows *r = golden_rows_new(&g);
     o.lora.dropout = dropout;
+    o.noise = noise;
     o.lr = o.decay = 0;
     struct trainer *t = trainer_for(&g, &o);
     load_halves(&g, t, "llama_plain");
@@ -327,14 +367,16 @@ static void two_still_steps(double dropout, double loss[2])
     golden_release(&g);
 }
 
-/* Faults: the same draws of dropout in every step; draws where none are wanted. */
+/* Faults: the same draws of dropout, or of noise, in every step; draws where none are wanted. */
 static void draws_are_a_steps_own(void **state)
 {
     double loss[2];
     (void)state;
-    two_still_steps(0, loss);
+    two_still_steps(0, 0, loss);
     assert_memory_equal(&loss[0], &loss[1], sizeof *loss);
-    two_still_steps(0.3, loss);
+    two_still_steps(0.3, 0, loss);
+    assert_memory_not_equal(&loss[0], &loss[1], sizeof *loss);
+    two_still_steps(0, 5, loss);
     assert_memory_not_equal(&loss[0], &loss[1], sizeof *loss);
 }
 
@@ -414,6 +456,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(peft_goldens),
+        cmocka_unit_test(loraplus_golden),
         cmocka_unit_test(cut_is_not_seen),
         cmocka_unit_test(checkpointing_is_not_seen),
         cmocka_unit_test(moments_in_8_bits_learn_as_much),

@@ -70,9 +70,10 @@ static void every_option_counts(void **state)
 {
     struct dataset d = {.digest = 1}, e = {.digest = 2};
     struct tuning_options a = {.data = &d}, b;
-    double *const number[] = {&b.train.lora.alpha, &b.train.lora.dropout, &b.train.lr,
-                              &b.train.beta1,      &b.train.beta2,        &b.train.eps,
-                              &b.train.decay,      &b.train.max_norm};
+    double *const number[] = {&b.train.lora.alpha, &b.train.lora.dropout, &b.train.lora.lr_ratio,
+                              &b.train.lr,         &b.train.beta1,        &b.train.beta2,
+                              &b.train.eps,        &b.train.decay,        &b.train.max_norm,
+                              &b.train.noise};
     int64_t *const count[] = {&b.train.lora.rank, &b.train.warmup, &b.train.n_step,
                               &b.train.cap_tok,   &b.n_epoch,      &b.batch,
                               &b.patience};

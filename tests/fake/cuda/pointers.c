@@ -132,6 +132,8 @@ static const int heads_bwd_at[] = {AT(heads_bwd, fwd.x), AT(heads_bwd, fwd.tail)
                                    AT(heads_bwd, dtail), END};
 static const int regroup_at[] = {AT(regroup, x), AT(regroup, y), END};
 static const int dropout_at[] = {AT(dropout, x), AT(dropout, y), AT(dropout, row_key), END};
+static const int noise_at[] = {AT(noise, x),      AT(noise, y),       AT(noise, row_key),
+                               AT(noise, seq_of), AT(noise, seq_len), END};
 static const int gather_at[] = {AT(gather, x), AT(gather, index), AT(gather, y), END};
 static const int col_sum_at[] = {AT(col_sum, x), AT(col_sum, y), END};
 static const int softmax_at[] = {AT(softmax, x), AT(softmax, y), END};
@@ -276,6 +278,7 @@ static const int *const of_kernel[KERNEL_COUNT] = {
     [K_heads] = heads_at,
     [K_heads_bwd] = heads_bwd_at,
     [K_dropout] = dropout_at,
+    [K_noise] = noise_at,
     [K_gather] = gather_at,
     [K_scatter_add] = gather_at,
     [K_col_sum] = col_sum_at,
