@@ -124,14 +124,13 @@ struct tune_policy {
 
 struct tune_options {
     const struct tune_rows *data, *valid; /* borrowed; valid: NULL: none */
-    bool is_full;                         /* a copy of all weights, and no adapter */
-    struct train_preference preference;   /* of rows that are pairs; else zeros */
-    struct tune_policy policy;            /* of rows that are prompts; else zeros */
-    struct train_lora lora;               /* but for its targets, which are: */
-    const char *targets;                  /* "q_proj,v_proj"; "": every product */
-    struct train_ancestor ancestor;       /* that it goes on from, made as lora says; else zeros */
+    bool is_full, has_codes; /* a copy of all weights, and no adapter; as in train_options */
+    struct train_preference preference; /* of rows that are pairs; else zeros */
+    struct tune_policy policy;          /* of rows that are prompts; else zeros */
+    struct train_lora lora;             /* but for its targets, which are: */
+    const char *targets;                /* "q_proj,v_proj"; "": every product */
+    struct train_ancestor ancestor;     /* that it goes on from, made as lora says; else zeros */
     double lr, decay, max_norm, scale, noise; /* scale: of anchors' cosines; 0: 20 */
-    bool has_codes;                           /* as in train_options */
     enum train_schedule schedule;
     int64_t warmup, n_epoch, batch;
     double warmup_ratio; /* of all steps, where warmup is 0 */
@@ -164,8 +163,7 @@ bool tune_ancestor_has(const struct tune_ancestor *from, const char *targets); /
 /* Steps that such a training has. */
 int64_t tune_n_step(const struct tune_options *o);
 
-/* Whether the model has products of these names, ERR_BAD_INPUT with the one it lacks, and such
- * dropout for them. */
+/* Whether the model has products of these names, and dropout for them; the error says which not. */
 int tune_check_targets(const struct engine *g, const char *targets, double dropout, struct err *e);
 
 /* Whether this engine can train by rewards, with groups of so many samples, or all weights;

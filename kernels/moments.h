@@ -21,6 +21,7 @@
 #ifndef KERNELS_MOMENTS_H
 #define KERNELS_MOMENTS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 

@@ -342,7 +342,7 @@ static void kinds_of_training(void **state)
         "{" LEAST ",\"validation_file\":\"file-v\",\"hyperparameters\":{\"training_type\":\"full\","
         "\"result\":\"best\",\"early_stopping\":3,\"lora_rank\":8,"
         "\"lora_dropout\":0.5,\"use_rslora\":true,\"target_modules\":[\"q_proj\",\"up_proj\"],"
-        "\"schedule\":\"cosine\",\"warmup_steps\":3,\"weight_decay\":0.1,\"max_grad_norm\":2,"
+        "\"optimizer\":\"adamw_8bit\",\"schedule\":\"cosine\",\"warmup_steps\":3,\"weight_decay\":0.1,\"max_grad_norm\":2,"
         "\"max_length\":64,\"long_rows\":\"refuse\",\"checkpoint_steps\":5,"
         "\"checkpoint_minutes\":0.5,\"activation_checkpointing\":\"off\",\"row_logprobs\":true}}";
     struct job_ask ask;
@@ -353,6 +353,7 @@ static void kinds_of_training(void **state)
     const struct job_hyper *h = &ask.job.hyper;
     assert_true(h->training_type == HYPER_FULL && h->schedule == HYPER_COSINE);
     assert_true(h->result == HYPER_BEST && h->early_stopping == 3);
+    assert_int_equal(h->optimizer, HYPER_ADAMW_8BIT);
     assert_true(h->long_rows == HYPER_REFUSE && h->activation_checkpointing == HYPER_OFF);
     assert_string_equal(h->target_modules, "q_proj,up_proj");
     buf_init(&b, HYPER_TEXT_BYTES);

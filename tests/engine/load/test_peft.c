@@ -229,9 +229,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(targets_by_name),  cmocka_unit_test(parameters_by_name),
-        cmocka_unit_test(layers),
-        cmocka_unit_test(ranks_and_scales), cmocka_unit_test(what_peft_writes),
-        cmocka_unit_test(refused_by_name),
+        cmocka_unit_test(layers),           cmocka_unit_test(ranks_and_scales),
+        cmocka_unit_test(what_peft_writes), cmocka_unit_test(refused_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

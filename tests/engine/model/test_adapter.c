@@ -330,9 +330,9 @@ static void rows_of_many_adapters_are_each_alone(void **state)
                        *b = load_golden(&g, names[i / 2], "lora_final");
         struct runner *r = adapted_runner(&g, false);
         struct adapted_part p[SEQS] = {{a, token, 0, n - 1, 0},
-                               {NULL, token, 0, n - 4, 4},
-                               {b, token, 0, n - 1, 8},
-                               {a, token + 2, 0, n - 3, 12}};
+                                       {NULL, token, 0, n - 4, 4},
+                                       {b, token, 0, n - 1, 8},
+                                       {a, token + 2, 0, n - 3, 12}};
         float *all = rows_new(&g, SEQS * n), *one = rows_new(&g, n), *at = all;
         adapted_step(&g, r, p, SEQS, all);
         for (int s = 0; s < SEQS; at += p[s++].n * v) {
