@@ -314,7 +314,7 @@ static double after_fifty(enum k_type type, int64_t rank, bool has_codes)
     golden_init_short(&g, "llama_plain", type);
     struct golden_rows *r = golden_rows_new(&g);
     o.lora.rank = rank;
-    o.lora.dropout = 0;
+    o.lora.dropout = o.lora.lr_ratio = o.noise = 0;
     o.lr = rank ? 1e-2 : 1e-3;
     o.has_codes = has_codes;
     struct trainer *t = trainer_for(&g, &o);

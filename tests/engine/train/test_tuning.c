@@ -530,8 +530,7 @@ static void every_kind_of_row(void **state)
     world_release(&w);
 }
 
-/* The training in a process of its own (c: moments are codes), which is killed: by itself at an
- * event, or from without at some time, whichever of its work that meets. */
+/* The training (c: moments are codes) in a process that is killed at an event or at some time. */
 static void killed_run(struct world *w, const struct dataset *d, int64_t rank, bool c, int64_t i)
 {
     int64_t at = 1 + (int64_t)rng_below(11, 0, (uint64_t)i, 25);
@@ -557,8 +556,7 @@ static void killed_run(struct world *w, const struct dataset *d, int64_t rank, b
     waitpid(child, NULL, 0);
 }
 
-/* Goes on to the end; all that is trained, and the losses of the steps that were taken. Rank 0: the
- * model itself is trained. */
+/* Goes on to the end: all that is trained, losses of the steps taken. Rank 0: the model itself. */
 static void go_on_to_end(const struct dataset *d, int64_t rank, bool has_codes, const char *dir,
                          struct story *s, struct buf *values)
 {
