@@ -75,6 +75,7 @@ def talk(sh):
             assert all(len(line) <= columns for line in lines), lines
             assert all(any(line.startswith(c) for line in lines) for c in ("/model", "/set", "/tools", "/why", "/save",
                                                                            "/load", "/quit")), lines
+            t.until(r"\x1b\[\?2004h")  # keys are read one by one again: before, the terminal takes this one for itself
             t.type("\x04")
             assert t.end() == 0, t.screen
 

@@ -44,7 +44,7 @@ class Tuning:
     def case_job(self):
         """Catches: a job without a member that the SDK wants, events or checkpoints that do not
         page, a tuned model that cannot be asked for or deleted."""
-        job = self.jobs.create(model="tiny", training_file=self.file().id, seed=1, suffix="sdk",
+        job = self.jobs.create(model="tiny", training_file=self.file(ROWS * 4).id, seed=1, suffix="sdk",
                                metadata={"a": "b"}, method={"type": "supervised", "supervised": {
                                    "hyperparameters": {"n_epochs": 2, "batch_size": "auto"}}})
         assert job.status in ("validating_files", "queued") and job.metadata == {"a": "b"}

@@ -102,6 +102,7 @@ static double output_error(const float *inputs, const float *x, const struct qua
 static void feeding_back_is_better(void **state)
 {
     static float inputs[X_ROWS * K], x[ROWS * K], behind[ROWS * K], scale[ROWS * K / GROUP];
+    static float aim[GROUP], weight[GROUP];
     static int8_t code[ROWS * K];
     (void)state;
     float *r = factored(2, inputs);
@@ -110,7 +111,13 @@ static void feeding_back_is_better(void **state)
         x[i] = draw(&at);
     struct quant_matrix m = {
         .target = quant_target_find("int4"), .scale_type = K_BF16, .k = K, .group = GROUP};
-    struct quant_rows rows = {.x = x, .n = ROWS, .code = code, .scale = scale, .behind = behind};
+    struct quant_rows rows = {.x = x,
+                              .n = ROWS,
+                              .code = code,
+                              .scale = scale,
+                              .behind = behind,
+                              .aim = aim,
+                              .weight = weight};
     quant_matrix_rows(&m, &rows);
     double nearest = output_error(inputs, x, &rows);
     m.r = r;
