@@ -462,10 +462,12 @@ static __device__ int64_t first_from(const struct k_experts_groups &a, int64_t l
     return lo;
 }
 
-/* One thread: the groups of an expert stand behind those of the one before, of any number. */
+/* One thread of a warp: the groups of an expert stand behind those of the one before, of any number. */
 static __global__ void experts_groups_kernel(struct k_experts_groups a)
 {
     int32_t n = 0;
+    if (threadIdx.x > 0)
+        return;
     for (int64_t e = 0; e < a.n_expert; e++) {
         int64_t at = a.start[e], end = a.start[e + 1];
         for (int64_t i = 0; i < a.n_group && at < end; i++) {
@@ -485,7 +487,7 @@ static __global__ void experts_groups_kernel(struct k_experts_groups a)
 int experts_groups_cuda(const void *args, void *stream)
 {
     const struct k_experts_groups *a = (const struct k_experts_groups *)args;
-    return launch(experts_groups_kernel, dim3(1), dim3(1), 0, stream, *a);
+    return launch(experts_groups_kernel, dim3(1), dim3(FULL_WARP), 0, stream, *a);
 }
 
 /* ---- biases --------------------------------------------------------------------------------- */
