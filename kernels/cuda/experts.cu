@@ -462,7 +462,8 @@ static __device__ int64_t first_from(const struct k_experts_groups &a, int64_t l
     return lo;
 }
 
-/* One thread of a warp: the groups of an expert stand behind those of the one before, of any number. */
+/* One thread of a warp: the groups of an expert stand behind those of the one before, of any
+ * number. */
 static __global__ void experts_groups_kernel(struct k_experts_groups a)
 {
     int32_t n = 0;
