@@ -9,8 +9,7 @@
 #include "server/jobs/jobs_own.h"
 
 enum {
-    EPOCHS_AUTO_MIN = 3,
-    EPOCHS_AUTO_MAX = 24,
+    ROWS_PER_STEP = 32,
     BATCH_AUTO_MAX = 16,
     BATCH_KTO_MIN = 4, /* rows that are held against each other */
     ANCHORS_AUTO = 16,
@@ -23,28 +22,22 @@ enum {
     CHECKPOINT_US = 5 * 60 * 1000000
 };
 
-/* What a multiplier of 1 means. */
+/* What a multiplier of 1 means. A preference, or a reward, is a smaller step away from what the
+ * model is. */
 static const double base_lr = 2e-4, base_lr_full = 2e-5, base_lr_dpo = 5e-5;
 
 static const double clip_auto = 0.2;
-
-/* Steps of a file, times the fourth root of its rows: docs/tuning.md says why. */
-static const double steps_auto = 60, steps_auto_dpo = 30;
 
 static bool is_of_texts(const struct job_hyper *h)
 {
     return h->method == HYPER_EMBEDDING || h->method == HYPER_CLASSIFICATION;
 }
 
-/* A preference, or a reward, is a smaller step away from what the model is. */
-static bool is_step_small(const struct job_hyper *h)
-{
-    return h->method != HYPER_SUPERVISED && !is_of_texts(h);
-}
-
 static double base_lr_of(const struct job_hyper *h)
 {
-    return is_step_small(h) ? base_lr_dpo : h->training_type == HYPER_FULL ? base_lr_full : base_lr;
+    return h->method != HYPER_SUPERVISED && !is_of_texts(h) ? base_lr_dpo
+           : h->training_type == HYPER_FULL                 ? base_lr_full
+                                                            : base_lr;
 }
 
 static struct train_preference preference_of(const struct job_hyper *h)
@@ -118,40 +111,21 @@ static void choose_rate(struct job_hyper *h, int64_t d_model)
         h->learning_rate = base_lr_of(h) * h->lr_multiplier;
 }
 
-static int64_t within(double x, int64_t least, int64_t most)
-{
-    return x < (double)least ? least : x > (double)most ? most : llround(x);
-}
-
-/* The steps grow with the fourth root of the rows, and the batches of small files with the cube
- * root; of large ones every row is seen three times, in the largest batches. What rounding takes
- * from the steps by one of the two, the other gives back: no row more or less changes them by much.
- */
-void job_choose_epochs(struct job_hyper *h, int64_t n_row)
-{
-    double n = n_row > 0 ? (double)n_row : 1, root = cbrt(n);
-    double slope = is_step_small(h) ? steps_auto_dpo : steps_auto;
-    double steps = fmax(slope * sqrt(sqrt(n)), n * EPOCHS_AUTO_MIN / BATCH_AUTO_MAX);
-    int64_t least = h->loss == HYPER_KTO ? BATCH_KTO_MIN : 1;
-    bool is_all = h->batch_size == 0 && h->n_epochs == 0 && h->method != HYPER_EMBEDDING;
-    if (h->batch_size == 0 && h->method == HYPER_EMBEDDING)
-        h->batch_size = ANCHORS_AUTO; /* the others of a step are what an anchor learns from */
-    if (h->batch_size == 0)
-        h->batch_size = within(root, least, BATCH_AUTO_MAX);
-    if (h->n_epochs == 0)
-        h->n_epochs = within(steps * (is_all ? (double)h->batch_size : root) / n, EPOCHS_AUTO_MIN,
-                             EPOCHS_AUTO_MAX);
-    if (is_all)
-        h->batch_size = within(n * (double)h->n_epochs / steps, least, BATCH_AUTO_MAX);
-}
-
-/* What was left to us. */
+/* What was left to us: enough steps for a small file, batches for a large one. */
 void job_choose(struct job_run *r)
 {
     struct job_hyper *h = &r->job.hyper;
     const struct tune_rows_info rows = tune_rows_info(r->data);
     int64_t most = engine_info(r->jobs->opt.engine)->max_lora_rank;
-    job_choose_epochs(h, rows.n_row);
+    int64_t batch = rows.n_row / ROWS_PER_STEP;
+    if (h->n_epochs == 0)
+        h->n_epochs = rows.n_row < 100 && h->method == HYPER_SUPERVISED ? 16 : 3;
+    if (h->loss == HYPER_KTO && batch < BATCH_KTO_MIN)
+        batch = BATCH_KTO_MIN;
+    if (h->batch_size == 0 && h->method == HYPER_EMBEDDING)
+        h->batch_size = ANCHORS_AUTO; /* the others of a step are what an anchor learns from */
+    if (h->batch_size == 0)
+        h->batch_size = batch < 1 ? 1 : batch > BATCH_AUTO_MAX ? BATCH_AUTO_MAX : batch;
     if (h->eval_interval == 0 && h->method == HYPER_REINFORCEMENT && r->job.validation_file)
         h->eval_interval = (rows.n_row + h->batch_size - 1) / h->batch_size;
     if (h->training_type == 0)

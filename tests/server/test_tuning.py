@@ -393,7 +393,7 @@ def validated_beside_what_runs(c, data):
     assert c.make(good).error["code"] == "file_not_found"
     (data / "files" / good).write_bytes(b"{}\n" * 12)  # read and tokenized once: nobody looks again
     waits = c.wait(c.job(c.file(rows(12))), ("queued",))
-    assert waits["hyperparameters"]["n_epochs"] == 19, waits
+    assert waits["hyperparameters"]["n_epochs"] == 16, waits
     barren = b"".join(json.dumps({"messages": [{"role": "user", "content": "a"}, {
         "role": "assistant", "content": "b", "weight": 0}]}).encode() + b"\n" for _ in range(200))
     for training, validation, code, param in (

@@ -130,19 +130,18 @@ static void put_rows(struct world *w, const char *id, int n)
 static void put_job(struct world *w, const char *id, const char *file, int64_t epochs)
 {
     struct err e = ERR_INIT;
-    struct job found,
-        j = {.id = id,
-             .owner = "me",
-             .model = "tiny",
-             .fingerprint = engine_info(w->engine)->fingerprint,
-             .training_file = file,
-             .validation_file = epochs > 3 ? file : NULL,
-             .suffix = "s",
-             .result_files = "[]",
-             .hyper = {.n_epochs = epochs, .batch_size = 1, .lr_multiplier = 20, .lora_rank = 4},
-             .created = (int64_t)time(NULL),
-             .seed = 42,
-             .trained_tokens = -1};
+    struct job found, j = {.id = id,
+                           .owner = "me",
+                           .model = "tiny",
+                           .fingerprint = engine_info(w->engine)->fingerprint,
+                           .training_file = file,
+                           .validation_file = epochs > 3 ? file : NULL,
+                           .suffix = "s",
+                           .result_files = "[]",
+                           .hyper = {.n_epochs = epochs, .lr_multiplier = 20, .lora_rank = 4},
+                           .created = (int64_t)time(NULL),
+                           .seed = 42,
+                           .trained_tokens = -1};
     assert_good(store_job_add(w->store, &j, NULL, NULL, "", 0, &w->arena, &found, &e), &e);
     jobs_wake(w->jobs);
 }
@@ -341,7 +340,6 @@ static void odd_rows(struct world *w, const char *id, int64_t long_rows)
                            .training_file = "file-odd",
                            .result_files = "[]",
                            .hyper = {.n_epochs = 1,
-                                     .batch_size = 1,
                                      .max_length = 20,
                                      .long_rows = long_rows,
                                      .schedule = HYPER_COSINE,
