@@ -341,11 +341,21 @@ static void put_text_event(struct api_reply *r, const char *type, const char *ke
     api_event_close(&j);
 }
 
+static void add(struct api_reply *r, const char *p, size_t n, struct buf *out)
+{
+    buf_add(&r->text, p, n);
+    put_text_event(r, delta_of[r->block], "delta", p, n, r->n_logprobs_told, out);
+    if (r->block == API_BLOCK_TEXT && r->logprobs.len)
+        r->n_logprobs_told = r->logprobs.len + 1;
+}
+
 static void close_item(struct api_reply *r, const char *status, struct buf *out)
 {
     if (r->block == API_BLOCK_NONE)
         return;
     bool is_call = r->block == API_BLOCK_CALL;
+    if (r->block == API_BLOCK_TEXT && r->logprobs.len && r->n_logprobs_told <= r->logprobs.len)
+        add(r, "", 0, out); /* tokens behind the last piece of text, which show none */
     const struct item it = item_of(r, status);
     put_text_event(r, done_of[r->block], is_call ? "arguments" : "text", it.p, it.n, 0, out);
     if (!is_call)
@@ -371,14 +381,6 @@ static void open_item(struct api_reply *r, enum api_block kind, const struct api
     put_item_event(r, "response.output_item.added", &it, out);
     if (!call)
         put_part_event(r, "response.content_part.added", out);
-}
-
-static void add(struct api_reply *r, const char *p, size_t n, struct buf *out)
-{
-    buf_add(&r->text, p, n);
-    put_text_event(r, delta_of[r->block], "delta", p, n, r->n_logprobs_told, out);
-    if (r->block == API_BLOCK_TEXT && r->logprobs.len)
-        r->n_logprobs_told = r->logprobs.len + 1;
 }
 
 static void event(struct api_reply *r, const struct api_choice *c, const struct api_usage *usage,

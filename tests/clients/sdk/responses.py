@@ -87,9 +87,7 @@ class Kept:
             for event in stream:
                 told += event.logprobs if event.type == "response.output_text.delta" else []
                 done = event.logprobs if event.type == "response.output_text.done" else done
-        # a token that shows no text comes with the end alone where no piece of text came along with it
-        assert [(x.token, x.logprob) for x in told] == [(x.token, x.logprob) for x in done[:len(told)]], (told, done)
-        assert all(x.token.startswith("<|") for x in done[len(told):]), (told, done)
+        assert [(x.token, x.logprob) for x in told] == [(x.token, x.logprob) for x in done], (told, done)
         assert [(x.token, x.logprob) for x in done] == [(x.token, x.logprob) for x in part.logprobs], (done, part)
 
 
