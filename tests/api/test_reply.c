@@ -9,6 +9,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "api/face.h"
 #include "tests/lib/json_at.h"
 #include "tests/lib/test.h"
 
@@ -286,6 +287,41 @@ static void test_vectors(void **state)
     end(&f);
 }
 
+static size_t count_of(const struct buf *text, const char *what)
+{
+    size_t n = 0;
+    for (const char *at = text->data; (at = strstr(at, what)); at++)
+        n++;
+    return n;
+}
+
+/* Fault: a token behind the last piece of text, which shows none, whose log-probability a
+ * response's stream leaves out of its deltas. */
+static void test_response_tokens_without_text(void **state)
+{
+    struct fixture f;
+    (void)state;
+    for (int n = 1; n <= 2; n++) {
+        begin(&f, API_RESPONSES);
+        const struct api_choice text = {.text = "b",
+                                        .n_text = 1,
+                                        .is_first = true,
+                                        .stop_id = -1,
+                                        .logprob = logprobs + 1,
+                                        .n_logprob = 1},
+                                end_of = {.finish = "stop",
+                                          .stop_id = -1,
+                                          .logprob = logprobs + 1,
+                                          .n_logprob = (size_t)n - 1};
+        api_face(API_RESPONSES)->event(&f.r, &text, &usage, &f.out);
+        api_face(API_RESPONSES)->event(&f.r, &end_of, &usage, &f.out);
+        buf_char(&f.out, 0);
+        assert_int_equal(count_of(&f.out, "event: response.output_text.delta"), n);
+        assert_int_equal(count_of(&f.out, "\"delta\":\"\""), n - 1);
+        end(&f);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -297,6 +333,7 @@ int main(void)
         cmocka_unit_test(test_one_spelling_is_one_key),
         cmocka_unit_test(test_vllm_members),
         cmocka_unit_test(test_vectors),
+        cmocka_unit_test(test_response_tokens_without_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
