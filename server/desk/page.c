@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "api/metadata.h"
 #include "engine/base/num.h"
 
 struct reading {
@@ -50,6 +51,16 @@ int page_read(struct call *c, struct errand *t, int64_t limit, int64_t max, stru
     return r.is_over ? api_fail(e, 400, "invalid_value", "metadata", "At most %d pairs.",
                                 ERRAND_FILTERS_MAX)
                      : 0;
+}
+
+bool page_fits(const struct errand *t, const char *metadata)
+{
+    if (t->wants_none && metadata)
+        return false;
+    for (size_t i = 0; i < t->n_filter; i++)
+        if (!metadata_has(metadata, t->filter[i].key, t->filter[i].value))
+            return false;
+    return true;
 }
 
 enum errand_end page_fail(const struct err *why, struct api_error *e)

@@ -14,6 +14,9 @@
 /* Into t's page and filters; -1 with a 400. */
 int page_read(struct call *c, struct errand *t, int64_t limit, int64_t max, struct api_error *e);
 
+/* Whether a thing's metadata (JSON; NULL: it has none) is what the query asks for. */
+bool page_fits(const struct errand *t, const char *metadata);
+
 /* errand_fail for a list: an `after` that the list never had is the asker's fault. */
 enum errand_end page_fail(const struct err *why, struct api_error *e);
 

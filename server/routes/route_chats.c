@@ -7,7 +7,6 @@
 #include <time.h>
 
 #include "api/kept_chat.h"
-#include "api/metadata.h"
 #include "api/response_items.h"
 #include "server/desk/page.h"
 #include "server/http/route.h"
@@ -41,13 +40,8 @@ static void send_page(struct call *c, enum errand_end (*work)(struct errand *, s
 
 static bool fits(const struct errand *t, const struct response_row *r)
 {
-    if (r->expires <= (int64_t)time(NULL) || (t->wants_none && r->metadata) ||
-        (t->model && (!r->model || strcmp(t->model, r->model) != 0)))
-        return false;
-    for (size_t i = 0; i < t->n_filter; i++)
-        if (!metadata_has(r->metadata, t->filter[i].key, t->filter[i].value))
-            return false;
-    return true;
+    bool is_of_model = !t->model || (r->model && strcmp(t->model, r->model) == 0);
+    return r->expires > (int64_t)time(NULL) && is_of_model && page_fits(t, r->metadata);
 }
 
 /* One row's answer at a time is in memory beside the page. */

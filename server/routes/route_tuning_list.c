@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "api/job.h"
-#include "api/metadata.h"
 #include "engine/base/vec.h"
 #include "engine/engine.h"
 #include "server/desk/page.h"
@@ -22,16 +21,6 @@
 enum { LIMIT_MAX = 1000, JOBS = 20, EVENTS = 20, CHECKPOINTS = 10, LOOK = 200 };
 
 /* ---- jobs ---------------------------------------------------------------------------------- */
-
-static bool fits(const struct errand *t, const struct job *job)
-{
-    if (t->wants_none && job->metadata)
-        return false;
-    for (size_t i = 0; i < t->n_filter; i++)
-        if (!metadata_has(job->metadata, t->filter[i].key, t->filter[i].value))
-            return false;
-    return true;
-}
 
 static enum errand_end work_jobs(struct errand *t, struct api_error *e)
 {
@@ -49,7 +38,7 @@ static enum errand_end work_jobs(struct errand *t, struct api_error *e)
                            &more, &why))
             return page_fail(&why, e);
         for (size_t i = 0; i < n && !has_more; i++) {
-            if (!fits(t, &job[i]))
+            if (!page_fits(t, job[i].metadata))
                 continue;
             has_more = n_out++ == t->page.limit;
             if (has_more)
