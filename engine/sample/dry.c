@@ -10,8 +10,6 @@
 #include <stdbool.h>
 #include <string.h>
 
-enum { BREAKER_TOK = 48 }; /* more than a breaker has: one for each byte, and the first */
-
 static bool breaks(const struct sample_params *p, int32_t id)
 {
     return p->dry_breaks && p->dry_breaks[id / 32] >> id % 32 & 1;
@@ -30,15 +28,24 @@ static int64_t breaker_at(const struct sample_params *p, const int32_t *text, in
     return longest;
 }
 
+static int64_t longest_breaker(const struct sample_params *p)
+{
+    int64_t longest = 1;
+    for (int32_t i = 0; i < p->n_dry_breaker; i += 1 + p->dry_breaker[i])
+        longest = p->dry_breaker[i] > longest ? p->dry_breaker[i] : longest;
+    return longest;
+}
+
 /* Tokens behind the last breaker, or `most` where there are as many at least: breakers may be many,
  * so no more of the text is looked at than it repeats. */
 static int64_t reach(const struct sample_params *p, const int32_t *text, int64_t n, int64_t most)
 {
+    int64_t longest = longest_breaker(p);
     for (int64_t at = n - 1, len; at >= 0; at--) {
         len = breaker_at(p, text, n, at);
         if (len)
             return n - at - len < most ? n - at - len : most;
-        if (n - at - BREAKER_TOK >= most)
+        if (n - at - longest >= most)
             break;
     }
     return most;
