@@ -14,6 +14,7 @@
 struct k_route_map {
     int32_t *expert; /* [m, top] of each row, the likeliest first */
     float *weight;   /* [m, top] */
+    float *share;    /* [m, top] weights before `each` multiplies them; NULL where there is none */
     int32_t *place;  /* [m, top]: of the pair among the routed rows */
     int32_t *from;   /* [m * top] by place: row * top + which of its experts */
     int32_t *start;  /* [n + 1]: the first routed row of each expert */
@@ -24,11 +25,13 @@ enum { K_ROUTE_GROUPS = 64 }; /* of experts, at most */
 /* route: the softmax, or the sigmoids, of a row's logits, of which the `top` largest count (of
  * equal ones the first; with `normalises` divided by their sum), times `scale`. Picked they are by
  * score + bias, and where experts are in groups (n_group above 1, n / n_group each, one behind the
- * other) among the top_group groups alone whose best, or best two together, are the largest.
+ * other) among the top_group groups alone whose best, or best two together, are the largest. At
+ * last an expert's weight is multiplied by its `each`, whose gradient the caller has of `share`.
  * route_sort: one unit. */
 struct k_route {
     const float *x;    /* [m, n] */
     const float *bias; /* [n]; NULL: none */
+    const float *each; /* [n]; NULL: ones */
     int64_t ld_x, m, n, top;
     int32_t n_group, top_group, group_best; /* group_best: 1 or 2 */
     float scale;

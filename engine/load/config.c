@@ -104,7 +104,7 @@ static const struct {
     {"shared_expert_intermediate_size", 0, OBEYS_SHARED},
     {"swiglu_alpha", 0, OBEYS_CLAMP},
     {"swiglu_limit", 0, OBEYS_CLAMP},
-    {"top_k_experts", 0, 0},
+    {"top_k_experts", 0, OBEYS_GEMMA4},
     {"use_bidirectional_attention", 0, OBEYS_BOTH_WAYS | OBEYS_GEMMA4},
     {"use_double_wide_mlp", 0, OBEYS_GEMMA4},
 };

@@ -63,10 +63,34 @@ static int parse_balance(struct config *c, const struct json *root, struct err *
     return 0;
 }
 
+/* Where a field says whether there are experts, those that say which are there if they are. */
+static int parse_switch(const struct config_experts *x, const struct json *root, bool *is_on,
+                        struct err *e)
+{
+    const char *const key[] = {x->count, x->width, x->top_key};
+    if (!x->switch_key)
+        return 0;
+    *is_on = false;
+    if (json_opt_bool(root, x->switch_key, is_on, e))
+        return -1;
+    for (size_t i = 0; *is_on && i < sizeof key / sizeof *key; i++) {
+        struct json m = json_member(root, key[i]);
+        if (json_absent(&m))
+            return json_err(root, e, ERR_BAD_INPUT, "%s is missing", key[i]);
+    }
+    return 0;
+}
+
 int config_experts_parse(struct config *c, const struct json *root, struct err *e)
 {
     const struct config_experts *x = &config_traits_of(c)->experts;
+    const char *top_key = x->top_key ? x->top_key : "num_experts_per_tok";
+    bool is_on = true;
     if (!x->count)
+        return 0;
+    if (parse_switch(x, root, &is_on, e))
+        return -1;
+    if (!is_on)
         return 0;
     c->n_expert = x->n, c->n_top = x->top, c->d_expert = x->d_ff;
     c->normalises_top = x->normalises || x->is_normal;
@@ -78,14 +102,14 @@ int config_experts_parse(struct config *c, const struct json *root, struct err *
     if (!n)
         return c->n_top = 0, c->d_expert = 0, 0;
     c->has_stacked_experts = x->are_stacked;
-    if (config_count_opt(root, "num_experts_per_tok", CONFIG_EXPERT_MAX, &c->n_top, e) ||
+    if (config_count_opt(root, top_key, CONFIG_EXPERT_MAX, &c->n_top, e) ||
         json_opt_int(root, x->width, 1, CONFIG_WIDTH_MAX, &c->d_expert, e) ||
         parse_balance(c, root, e) ||
         (x->d_shared && json_opt_int(root, "shared_expert_intermediate_size", 1, CONFIG_WIDTH_MAX,
                                      &c->d_shared, e)) ||
         (!x->normalises && json_opt_bool(root, "norm_topk_prob", &c->normalises_top, e)))
         return -1;
-    struct json top = json_member(root, "num_experts_per_tok");
+    struct json top = json_member(root, top_key);
     if (c->n_top > c->n_expert)
         return json_err(top.node ? &top : root, e, ERR_BAD_INPUT, "%d experts for a token, of %d",
                         c->n_top, c->n_expert);

@@ -182,16 +182,11 @@ static int check_sight(const struct json *root, struct err *e)
 
 static int check_unsupported(const struct json *root, struct err *e)
 {
-    static const char *const keys[] = {"attention_bias", "enable_moe_block"};
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-        bool is_on = false;
-        struct json m = json_member(root, keys[i]);
-        if (json_opt_bool(root, keys[i], &is_on, e))
-            return -1;
-        if (is_on)
-            return json_err(&m, e, ERR_UNSUPPORTED, "true is not supported; false is");
-    }
-    return 0;
+    bool is_on = false;
+    struct json m = json_member(root, "attention_bias");
+    if (json_opt_bool(root, "attention_bias", &is_on, e))
+        return -1;
+    return is_on ? json_err(&m, e, ERR_UNSUPPORTED, "true is not supported; false is") : 0;
 }
 
 int config_gemma4_parse(struct config *c, const struct json *root, struct err *e)

@@ -50,14 +50,17 @@ enum {
 struct config_experts {
     const char *count, *width; /* num_experts, moe_intermediate_size */
     int32_t n, top;
-    int64_t d_ff;      /* 0: the width must be there */
-    bool normalises;   /* whatever the file says */
-    bool may_be_plain; /* some layers: decoder_sparse_step, mlp_only_layers */
-    bool may_be_none;  /* a count of 0: no layer has them */
-    bool are_stacked;  /* all of a layer in one tensor */
-    bool is_normal;    /* norm_topk_prob where it is absent */
-    int64_t d_shared;  /* OBEYS_SHARED, where it is absent */
-    double balance;    /* router_aux_loss_coef where it is absent */
+    int64_t d_ff;        /* 0: the width must be there */
+    bool normalises;     /* whatever the file says */
+    bool may_be_plain;   /* some layers: decoder_sparse_step, mlp_only_layers */
+    bool may_be_none;    /* a count of 0: no layer has them */
+    bool are_stacked;    /* all of a layer in one tensor */
+    bool is_normal;      /* norm_topk_prob where it is absent */
+    int64_t d_shared;    /* OBEYS_SHARED, where it is absent */
+    double balance;      /* router_aux_loss_coef where it is absent */
+    const char *top_key; /* NULL: num_experts_per_tok */
+    const char
+        *switch_key; /* true: all layers have them, and all is told; NULL: nothing is asked */
 };
 
 /* Attention through a latent, and the router that goes with it: what is absent. */

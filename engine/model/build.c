@@ -11,9 +11,10 @@
 
 #include "engine/op/ops.h"
 
-/* What layers leave to those behind them. */
+/* What layers leave to those behind them, and halves of one to its parts. */
 struct between {
-    struct val ple; /* each layer's own embedding side by side; id -1: there are none */
+    struct val stream; /* what the half that is built is added to */
+    struct val ple;    /* each layer's own embedding side by side; id -1: there are none */
     struct layer_kv {
         struct val k, v;
     } kv[2]; /* of the last layers that had their own: that sees all, that slides */
@@ -371,7 +372,16 @@ static int32_t mixtures_before(const struct config *c, int64_t l)
     return n;
 }
 
-static struct val mixture(const struct model *m, struct builder *b, struct val h, int64_t l)
+static int8_t gelu_of(enum layer_ff kind)
+{
+    return kind == FF_GEGLU_TANH ? EXPERTS_GELU_TANH
+           : kind == FF_GEGLU    ? EXPERTS_GELU
+                                 : EXPERTS_NO_GELU;
+}
+
+/* h: what experts read; to_router: what their router reads. */
+static struct val mixture(const struct model *m, struct builder *b, struct val h,
+                          struct val to_router, int64_t l)
 {
     struct op_experts_attr a = {.gate = model_layer(m, l, SLOT_EXPERT_GATE),
                                 .up = model_layer(m, l, SLOT_EXPERT_UP),
@@ -385,14 +395,16 @@ static struct val mixture(const struct model *m, struct builder *b, struct val h
                                 .slot = mixtures_before(&m->cfg, l),
                                 .top = m->cfg.n_top,
                                 .choice_bias = model_layer(m, l, SLOT_CHOICE_BIAS),
+                                .each = model_layer(m, l, SLOT_EXPERT_SCALE),
                                 .n_group = m->cfg.n_group,
                                 .top_group = m->cfg.n_top_group,
                                 .group_best = (int8_t)m->cfg.route_best,
                                 .scale = (float)m->cfg.route_scale,
                                 .is_sigmoid = m->cfg.is_sigmoid_route,
+                                .gelu = gelu_of(m->layer[l].ff_beside),
                                 .normalises = m->cfg.normalises_top};
-    struct val logits =
-        op_linear(b, h, model_layer(m, l, SLOT_ROUTER), model_layer(m, l, SLOT_ROUTER_BIAS));
+    struct val logits = op_linear(b, to_router, model_layer(m, l, SLOT_ROUTER),
+                                  model_layer(m, l, SLOT_ROUTER_BIAS));
     struct val y = op_experts(b, h, logits, &a);
     return model_layer(m, l, SLOT_SHARED_DOWN) ? op_add(b, y, shared_expert(m, b, h, l)) : y;
 }
@@ -406,15 +418,30 @@ static struct val plain(const struct model *m, struct builder *b, struct val h, 
     return op_linear(b, u, model_layer(m, l, SLOT_DOWN), model_layer(m, l, SLOT_DOWN_BIAS));
 }
 
+/* The sum of what every row goes through and of a mixture that reads the stream by norms of its
+ * own, each of which is normed once more. */
+static struct val beside_mixture(const struct model *m, struct builder *b, struct val h, int64_t l,
+                                 struct val stream)
+{
+    struct val x = norm(m, b, stream, model_layer(m, l, SLOT_EXPERTS_NORM), NULL);
+    struct val to_router = norm(m, b, stream, model_layer(m, l, SLOT_ROUTER_NORM), NULL);
+    to_router = op_scale(b, to_router, (float)(1 / sqrt((double)m->cfg.d_model)));
+    x = norm(m, b, mixture(m, b, x, to_router, l), model_layer(m, l, SLOT_EXPERTS_OUT_NORM), NULL);
+    h = plain(m, b, h, l, m->layer[l].ff_beside);
+    return op_add(b, norm(m, b, h, model_layer(m, l, SLOT_BESIDE_OUT_NORM), NULL), x);
+}
+
 /* Beside a mixture there may be what every row goes through. */
 static struct val feed_forward(const struct model *m, struct builder *b, struct val h, int64_t l,
                                struct between *w)
 {
-    (void)w;
-    if (m->layer[l].ff != FF_EXPERTS)
-        return plain(m, b, h, l, m->layer[l].ff);
-    struct val x = mixture(m, b, h, l);
-    return model_layer(m, l, SLOT_DOWN) ? op_add(b, x, plain(m, b, h, l, FF_SWIGLU)) : x;
+    const struct layer *y = &m->layer[l];
+    if (y->ff != FF_EXPERTS)
+        return plain(m, b, h, l, y->ff);
+    if (model_layer(m, l, SLOT_EXPERTS_NORM))
+        return beside_mixture(m, b, h, l, w->stream);
+    struct val x = mixture(m, b, h, h, l);
+    return model_layer(m, l, SLOT_DOWN) ? op_add(b, x, plain(m, b, h, l, y->ff_beside)) : x;
 }
 
 /* ---- embeddings of layers' own --------------------------------------------------------------- */
@@ -466,6 +493,7 @@ static struct val half(const struct model *m, struct builder *b, struct val x, i
                        half_fn *f, const struct half_norms *n, struct between *w)
 {
     const struct layer *y = &m->layer[l];
+    w->stream = x;
     const struct param *before = model_layer(m, l, n->before), *bias = model_layer(m, l, n->bias),
                        *after = model_layer(m, l, n->after);
     if (y->norms == NORMS_SUM)

@@ -16,10 +16,8 @@ static float scale_of(const struct config *c, int64_t l)
     return (float)(c->scales_attn_by_layer ? s / (double)(l + 1) : s);
 }
 
-static enum layer_ff ff_of(const struct config *c, int64_t l)
+static enum layer_ff plain_ff_of(const struct config *c)
 {
-    if (c->has_experts[l])
-        return FF_EXPERTS;
     if (c->is_gated)
         return c->act == ACT_SILU ? FF_SWIGLU : c->act == ACT_GELU ? FF_GEGLU : FF_GEGLU_TANH;
     return c->act == ACT_GELU_TANH ? FF_GELU_TANH : FF_GELU;
@@ -35,7 +33,8 @@ static enum layer_rope rope_of(const struct config *c, int64_t l)
 void layer_init(struct layer *y, const struct config *c, int64_t l)
 {
     *y = (struct layer){.norms = c->norms,
-                        .ff = ff_of(c, l),
+                        .ff = c->has_experts[l] ? FF_EXPERTS : plain_ff_of(c),
+                        .ff_beside = plain_ff_of(c),
                         .mixer = (enum config_mixer)c->mixer[l],
                         .window = c->slides[l] ? c->window : 0,
                         .d_head = config_d_head(c, l),

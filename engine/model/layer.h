@@ -26,7 +26,7 @@ enum layer_rope { LAYER_ROPE, LAYER_ROPE_LOCAL, LAYER_ROPE_COUNT, LAYER_ROPE_NON
 struct layer {
     struct param *slot[SLOT_LAYER_COUNT]; /* of the model's params; NULL: not there */
     enum config_norms norms;
-    enum layer_ff ff;
+    enum layer_ff ff, ff_beside; /* beside: of what may stand beside a mixture */
     enum config_mixer mixer;
     int32_t window;                       /* keys seen at most; 0: all */
     int32_t d_head, n_kv_head, n_kv_here; /* here: heads that this rank keeps keys and values of */

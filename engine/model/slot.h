@@ -86,8 +86,13 @@ enum slot {
     SLOT_PLE_OUT_NORM,
     SLOT_ROUTER,
     SLOT_ROUTER_BIAS,
-    SLOT_CHOICE_BIAS, /* of scores, where experts are picked by them */
-    SLOT_EXPERT_GATE, /* of the first of them: the others follow it in the list of parameters */
+    SLOT_ROUTER_NORM,  /* where the router reads the stream itself */
+    SLOT_CHOICE_BIAS,  /* of scores, where experts are picked by them */
+    SLOT_EXPERT_SCALE, /* of a row's weights, a number for each expert */
+    SLOT_EXPERTS_NORM, /* before and after a mixture that is beside a plain feed-forward, ... */
+    SLOT_EXPERTS_OUT_NORM,
+    SLOT_BESIDE_OUT_NORM, /* and after that */
+    SLOT_EXPERT_GATE,     /* of the first of them: the others follow it in the list of parameters */
     SLOT_EXPERT_UP,
     SLOT_EXPERT_DOWN,
     SLOT_EXPERT_GATE_BIAS,

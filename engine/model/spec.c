@@ -25,16 +25,14 @@
         VECTOR(SLOT_DENSE_2_BIAS, "dense.1.linear.bias", DIM_OF_DENSE_2,                           \
                .when = WHEN_DENSE_2_BIAS)
 
-/* Of a mixture whose parts are called mlp. */
-#define EXPERT_ROWS(ff_)                                                                           \
-    MATRIX(SLOT_EXPERT_GATE, "layers.%d.mlp.experts.%d.gate_proj.weight", DIM_OF_EXPERT,           \
-           DIM_OF_MODEL, .ff = (ff_), .is_each = true, .takes_lora = true,                         \
-           .stack = "layers.%d.mlp.experts.gate_up_proj"),                                         \
-        MATRIX(SLOT_EXPERT_UP, "layers.%d.mlp.experts.%d.up_proj.weight", DIM_OF_EXPERT,           \
-               DIM_OF_MODEL, .ff = (ff_), .is_each = true),                                        \
-        MATRIX(SLOT_EXPERT_DOWN, "layers.%d.mlp.experts.%d.down_proj.weight", DIM_OF_MODEL,        \
-               DIM_OF_EXPERT, .ff = (ff_), .is_each = true, .takes_lora = true,                    \
-               .stack = "layers.%d.mlp.experts.down_proj")
+/* Of a mixture: `at` is what stands before an expert's number. */
+#define EXPERT_ROWS(ff_, at)                                                                       \
+    MATRIX(SLOT_EXPERT_GATE, at ".%d.gate_proj.weight", DIM_OF_EXPERT, DIM_OF_MODEL, .ff = (ff_),  \
+           .is_each = true, .takes_lora = true, .stack = at ".gate_up_proj"),                      \
+        MATRIX(SLOT_EXPERT_UP, at ".%d.up_proj.weight", DIM_OF_EXPERT, DIM_OF_MODEL, .ff = (ff_),  \
+               .is_each = true),                                                                   \
+        MATRIX(SLOT_EXPERT_DOWN, at ".%d.down_proj.weight", DIM_OF_MODEL, DIM_OF_EXPERT,           \
+               .ff = (ff_), .is_each = true, .takes_lora = true, .stack = at ".down_proj")
 
 static const struct spec_row llama_rows[] = {
     MATRIX(SLOT_TOKEN_EMBED, "embed_tokens.weight", DIM_OF_VOCAB, DIM_OF_MODEL),
@@ -120,7 +118,7 @@ static const struct spec_row llama_rows[] = {
            .ff = FF_IS_PLAIN),
     MATRIX(SLOT_ROUTER, "layers.%d.mlp.gate.weight", DIM_OF_EXPERTS, DIM_OF_MODEL,
            .ff = FF_IS_MIXTURE),
-    EXPERT_ROWS(FF_IS_MIXTURE),
+    EXPERT_ROWS(FF_IS_MIXTURE, "layers.%d.mlp.experts"),
     MATRIX(SLOT_SHARED_GATE, "layers.%d.mlp.shared_expert.gate_proj.weight", DIM_OF_SHARED,
            DIM_OF_MODEL, .when = WHEN_SHARED, .ff = FF_IS_MIXTURE, .group = 2, .takes_lora = true),
     MATRIX(SLOT_SHARED_UP, "layers.%d.mlp.shared_expert.up_proj.weight", DIM_OF_SHARED,
@@ -143,7 +141,7 @@ static const struct spec_row llama_rows[] = {
            .ff = FF_IS_BIASED_MIXTURE),
     VECTOR(SLOT_ROUTER_BIAS, "layers.%d.mlp.router.bias", DIM_OF_EXPERTS,
            .ff = FF_IS_BIASED_MIXTURE),
-    EXPERT_ROWS(FF_IS_BIASED_MIXTURE),
+    EXPERT_ROWS(FF_IS_BIASED_MIXTURE, "layers.%d.mlp.experts"),
     VECTOR(SLOT_EXPERT_GATE_BIAS, "layers.%d.mlp.experts.%d.gate_proj.bias", DIM_OF_EXPERT,
            .ff = FF_IS_BIASED_MIXTURE, .is_each = true),
     VECTOR(SLOT_EXPERT_UP_BIAS, "layers.%d.mlp.experts.%d.up_proj.bias", DIM_OF_EXPERT,
@@ -235,14 +233,7 @@ static const struct spec_row granite_hybrid_rows[] = {
     VECTOR(SLOT_MLP_NORM, "layers.%d.post_attention_layernorm.weight", DIM_OF_MODEL),
     MATRIX(SLOT_ROUTER, "layers.%d.block_sparse_moe.router.layer.weight", DIM_OF_EXPERTS,
            DIM_OF_MODEL, .ff = FF_IS_MIXTURE),
-    MATRIX(SLOT_EXPERT_GATE, "layers.%d.block_sparse_moe.experts.%d.gate_proj.weight",
-           DIM_OF_EXPERT, DIM_OF_MODEL, .ff = FF_IS_MIXTURE, .is_each = true, .takes_lora = true,
-           .stack = "layers.%d.block_sparse_moe.experts.gate_up_proj"),
-    MATRIX(SLOT_EXPERT_UP, "layers.%d.block_sparse_moe.experts.%d.up_proj.weight", DIM_OF_EXPERT,
-           DIM_OF_MODEL, .ff = FF_IS_MIXTURE, .is_each = true),
-    MATRIX(SLOT_EXPERT_DOWN, "layers.%d.block_sparse_moe.experts.%d.down_proj.weight", DIM_OF_MODEL,
-           DIM_OF_EXPERT, .ff = FF_IS_MIXTURE, .is_each = true, .takes_lora = true,
-           .stack = "layers.%d.block_sparse_moe.experts.down_proj"),
+    EXPERT_ROWS(FF_IS_MIXTURE, "layers.%d.block_sparse_moe.experts"),
     MATRIX(SLOT_GATE_UP, "layers.%d.shared_mlp.input_linear.weight", DIM_OF_GATE_UP, DIM_OF_MODEL,
            .takes_lora = true),
     MATRIX(SLOT_DOWN, "layers.%d.shared_mlp.output_linear.weight", DIM_OF_MODEL, DIM_OF_FF,
@@ -286,7 +277,7 @@ static const struct spec_row latent_rows[] = {
            .ff = FF_IS_MIXTURE),
     VECTOR(SLOT_CHOICE_BIAS, "layers.%d.mlp.gate.e_score_correction_bias", DIM_OF_EXPERTS,
            .ff = FF_IS_MIXTURE, .when = WHEN_CHOICE_BIAS, .is_fixed = true),
-    EXPERT_ROWS(FF_IS_MIXTURE),
+    EXPERT_ROWS(FF_IS_MIXTURE, "layers.%d.mlp.experts"),
     MATRIX(SLOT_SHARED_GATE, "layers.%d.mlp.shared_experts.gate_proj.weight", DIM_OF_SHARED,
            DIM_OF_MODEL, .ff = FF_IS_MIXTURE, .when = WHEN_SHARED, .group = 2, .takes_lora = true),
     MATRIX(SLOT_SHARED_UP, "layers.%d.mlp.shared_experts.up_proj.weight", DIM_OF_SHARED,
@@ -325,6 +316,18 @@ static const struct spec_row gemma4_rows[] = {
            .takes_lora = true),
     MATRIX(SLOT_DOWN, "layers.%d.mlp.down_proj.weight", DIM_OF_MODEL, DIM_OF_FF,
            .takes_lora = true),
+    VECTOR(SLOT_ROUTER_NORM, "layers.%d.router.scale", DIM_OF_MODEL, .ff = FF_IS_MIXTURE),
+    MATRIX(SLOT_ROUTER, "layers.%d.router.proj.weight", DIM_OF_EXPERTS, DIM_OF_MODEL,
+           .ff = FF_IS_MIXTURE, .takes_lora = true),
+    VECTOR(SLOT_EXPERT_SCALE, "layers.%d.router.per_expert_scale", DIM_OF_EXPERTS,
+           .ff = FF_IS_MIXTURE),
+    EXPERT_ROWS(FF_IS_MIXTURE, "layers.%d.experts"),
+    VECTOR(SLOT_BESIDE_OUT_NORM, "layers.%d.post_feedforward_layernorm_1.weight", DIM_OF_MODEL,
+           .ff = FF_IS_MIXTURE),
+    VECTOR(SLOT_EXPERTS_NORM, "layers.%d.pre_feedforward_layernorm_2.weight", DIM_OF_MODEL,
+           .ff = FF_IS_MIXTURE),
+    VECTOR(SLOT_EXPERTS_OUT_NORM, "layers.%d.post_feedforward_layernorm_2.weight", DIM_OF_MODEL,
+           .ff = FF_IS_MIXTURE),
     MATRIX(SLOT_PLE_GATE, "layers.%d.per_layer_input_gate.weight", DIM_OF_PLE, DIM_OF_MODEL,
            .when = WHEN_PLE, .takes_lora = true),
     MATRIX(SLOT_PLE_UP, "layers.%d.per_layer_projection.weight", DIM_OF_MODEL, DIM_OF_PLE,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A mixture of experts: of each row the sum, by its router's weights, of what `top` experts make of
- * it, each of them down(silu(gate x) * up x), with biases and a clamped gate where the model has
- * these. Which rows an expert has is made on the device, so a
- * plan's launches are the same for any step: routed rows are counted by the batch's rows times
- * `top`, and their bounds lie in memory beside them.
+ * it, each of them down(silu(gate x) * up x), with biases, a clamped gate or GELU where the model
+ * has these. Which rows an expert has is made on the device, so a plan's launches are the same for
+ * any step: routed rows are counted by the batch's rows times `top`, and their bounds lie in memory
+ * beside them.
  *
  * An adapter of a product of experts has halves for each of them (engine/op/param.h), and gate and
  * up are one product to it. The batch's groups of rows become, on the device, those of routed rows,
@@ -16,9 +16,10 @@
  * Backward keeps who goes where and both halves of the gate. The gradient of a row's weight is
  * taken before the last product: dy . (down h) = (down^T dy) . h.
  */
+#include "engine/op/experts.h"
+
 #include <string.h>
 
-#include "engine/op/ops.h"
 #include "kernels/format.h"
 
 static const struct op_experts_attr *attr_of(const struct op_node *n)
@@ -103,13 +104,6 @@ static int shape(const struct op_node *n, const struct op_shape *in, struct op_s
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
-/* What a forward leaves for its backward. */
-struct kept {
-    struct k_route_map map;
-    float *gate, *up;          /* [m * top, d_ff] each, side by side in rows of twice as many */
-    float *t_gate_up, *t_down; /* [m * top, rank_max] of adapters */
-};
-
 struct room {
     char *at;
     size_t bytes; /* of what was carved so far */
@@ -132,14 +126,15 @@ static size_t most(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-static struct kept kept_at(struct room *r, const struct op_experts_attr *a, int64_t m)
+static struct experts_kept kept_at(struct room *r, const struct op_experts_attr *a, int64_t m)
 {
     size_t pairs = (size_t)(m * a->top) * sizeof(int32_t);
-    struct kept k = {.map.expert = carve(r, pairs),
-                     .map.weight = carve(r, pairs),
-                     .map.place = carve(r, pairs),
-                     .map.from = carve(r, pairs),
-                     .map.start = carve(r, ((size_t)a->n_expert + 1) * sizeof(int32_t))};
+    struct experts_kept k = {.map.expert = carve(r, pairs),
+                             .map.weight = carve(r, pairs),
+                             .map.share = a->each ? carve(r, pairs) : NULL,
+                             .map.place = carve(r, pairs),
+                             .map.from = carve(r, pairs),
+                             .map.start = carve(r, ((size_t)a->n_expert + 1) * sizeof(int32_t))};
     k.gate = carve_floats(r, m * a->top, 2 * a->gate->n);
     k.up = k.gate ? k.gate + a->gate->n : NULL;
     k.t_gate_up = carve_floats(r, m * a->top, a->rank_max);
@@ -235,33 +230,16 @@ static size_t work_back(const struct op_node *n, const struct op_shape *in, cons
 
 /* ---- launches ------------------------------------------------------------------------------- */
 
-/* What the launches of one node share. */
-struct run {
-    struct op_ctx *c;
-    const struct op_experts_attr *a;
-    enum dim rows;
-    int64_t m;
-    struct kept k;
-};
-
-/* `m` of the arguments counts routed rows. */
-#define LAUNCH_ROUTED(r, kernel, args)                                                             \
-    op_launch((r)->c, (kernel), &(args), sizeof(args),                                             \
-              &(struct op_count){.offset = (uint16_t)((char *)&(args).m - (char *)&(args)),        \
-                                 .dim = (r)->rows,                                                 \
-                                 .times = (r)->a->top},                                            \
-              1)
-
-static struct run run_of(struct op_ctx *c, struct room *work)
+static struct experts_run run_of(struct op_ctx *c, struct room *work)
 {
-    struct run r = {.c = c, .a = attr_of(c->node), .rows = c->in[0].shape.rows};
+    struct experts_run r = {.c = c, .a = attr_of(c->node), .rows = c->in[0].shape.rows};
     struct room save = {.at = c->save};
     r.m = op_rows(c, r.rows);
     r.k = kept_at(c->save ? &save : work, r.a, c->cap[r.rows]);
     return r;
 }
 
-static struct k_route route_of(const struct run *r)
+static struct k_route route_of(const struct experts_run *r)
 {
     return (struct k_route){.x = r->c->in[1].p,
                             .ld_x = r->c->in[1].ld,
@@ -269,6 +247,7 @@ static struct k_route route_of(const struct run *r)
                             .n = r->a->n_expert,
                             .top = r->a->top,
                             .bias = r->a->choice_bias ? r->a->choice_bias->vec : NULL,
+                            .each = r->a->each ? r->a->each->vec : NULL,
                             .n_group = r->a->n_group,
                             .top_group = r->a->top_group,
                             .group_best = r->a->group_best,
@@ -279,7 +258,7 @@ static struct k_route route_of(const struct run *r)
 }
 
 /* Routed rows of x, which stand in their order or are those of before that `from` names. */
-static void pack(const struct run *r, const float *x, int64_t ld_x, const int32_t *from,
+static void pack(const struct experts_run *r, const float *x, int64_t ld_x, const int32_t *from,
                  const struct param *w, int64_t cols, void *rows)
 {
     struct k_experts_pack a = {.x = x,
@@ -295,8 +274,8 @@ static void pack(const struct run *r, const float *x, int64_t ld_x, const int32_
     LAUNCH_ROUTED(r, K_experts_pack, a);
 }
 
-static void multiply(const struct run *r, enum kernel_id k, const void *rows, const struct param *w,
-                     float *y, int64_t ld_y, bool add)
+static void multiply(const struct experts_run *r, enum kernel_id k, const void *rows,
+                     const struct param *w, float *y, int64_t ld_y, bool add)
 {
     struct k_experts a = {.rows = rows,
                           .stack = stack_of(w, r->a->n_expert, r->k.map.start),
@@ -308,8 +287,8 @@ static void multiply(const struct run *r, enum kernel_id k, const void *rows, co
 }
 
 /* Of experts' matrices w[], whose results y are. */
-static void add_bias(const struct run *r, const struct param *w, const struct param *bias, float *y,
-                     int64_t ld_y)
+static void add_bias(const struct experts_run *r, const struct param *w, const struct param *bias,
+                     float *y, int64_t ld_y)
 {
     struct k_experts_bias a = {.start = r->k.map.start,
                                .y = y,
@@ -325,47 +304,11 @@ static void add_bias(const struct run *r, const struct param *w, const struct pa
     LAUNCH_ROUTED(r, K_experts_bias, a);
 }
 
-static struct k_swiglu_clamped clamped_of(const struct run *r)
-{
-    int64_t d = r->a->gate->n;
-    return (struct k_swiglu_clamped){.gate = r->k.gate,
-                                     .up = r->k.up,
-                                     .ld_gate = 2 * d,
-                                     .ld_up = 2 * d,
-                                     .ld_dy = d,
-                                     .ld_y = d,
-                                     .ld_dgate = 2 * d,
-                                     .ld_dup = 2 * d,
-                                     .m = r->m * r->a->top,
-                                     .d = d,
-                                     .limit = r->a->limit,
-                                     .alpha = r->a->alpha};
-}
-
-static void gate(const struct run *r, float *h)
-{
-    int64_t d = r->a->gate->n;
-    if (r->a->limit > 0) {
-        struct k_swiglu_clamped c = clamped_of(r);
-        c.y = h;
-        LAUNCH_ROUTED(r, K_swiglu_clamped, c);
-        return;
-    }
-    struct k_swiglu a = {.gate = r->k.gate,
-                         .up = r->k.up,
-                         .y = h,
-                         .ld_gate = 2 * d,
-                         .ld_up = 2 * d,
-                         .ld_y = d,
-                         .m = r->m * r->a->top,
-                         .d = d};
-    LAUNCH_ROUTED(r, K_swiglu, a);
-}
-
 /* ---- adapters ------------------------------------------------------------------------------- */
 
 /* The groups of w's adapters, w being of the first expert. */
-static void find_adapters(const struct run *r, const struct adapters *d, const struct param *w)
+static void find_adapters(const struct experts_run *r, const struct adapters *d,
+                          const struct param *w)
 {
     const struct batch *b = r->c->batch;
     struct k_experts_groups a = {.group = b->lora + w->lora * b->lora_stride,
@@ -384,8 +327,8 @@ static void find_adapters(const struct run *r, const struct adapters *d, const s
 }
 
 /* Rows as they are, routed, for those who have found adapters; weighed: times what they count. */
-static void route_rows(const struct run *r, const struct adapters *d, const struct op_view *x,
-                       bool weighed, float *y)
+static void route_rows(const struct experts_run *r, const struct adapters *d,
+                       const struct op_view *x, bool weighed, float *y)
 {
     struct k_experts_rows a = {.x = x->p,
                                .from = r->k.map.from,
@@ -399,8 +342,8 @@ static void route_rows(const struct run *r, const struct adapters *d, const stru
     LAUNCH_ROUTED(r, K_experts_rows, a);
 }
 
-static struct k_lora lora_of(const struct run *r, const struct adapters *d, const struct param *w,
-                             const float *x, float *t)
+static struct k_lora lora_of(const struct experts_run *r, const struct adapters *d,
+                             const struct param *w, const float *x, float *t)
 {
     return (struct k_lora){.x = x,
                            .ld_x = w->k,
@@ -416,8 +359,8 @@ static struct k_lora lora_of(const struct run *r, const struct adapters *d, cons
 }
 
 /* lora: where in the arguments its own stand. */
-static void launch_lora(const struct run *r, enum kernel_id k, const void *args, size_t bytes,
-                        size_t lora)
+static void launch_lora(const struct experts_run *r, enum kernel_id k, const void *args,
+                        size_t bytes, size_t lora)
 {
     const struct op_count count[] = {{.offset = (uint16_t)(lora + offsetof(struct k_lora, m)),
                                       .dim = r->rows,
@@ -428,7 +371,7 @@ static void launch_lora(const struct run *r, enum kernel_id k, const void *args,
     op_launch(r->c, k, args, bytes, count, 2);
 }
 
-static void add_adapters(const struct run *r, struct k_lora a, float *y)
+static void add_adapters(const struct experts_run *r, struct k_lora a, float *y)
 {
     a.y = y;
     launch_lora(r, K_lora, &a, sizeof a, 0);
@@ -443,13 +386,13 @@ static struct k_lora_bwd lora_bwd_of(const struct back *b, const struct param *w
                                .rounds = k_format(w->w.type)->rows != K_F32};
 }
 
-static void back_adapters(const struct run *r, enum kernel_id k, const struct k_lora_bwd *a)
+static void back_adapters(const struct experts_run *r, enum kernel_id k, const struct k_lora_bwd *a)
 {
     launch_lora(r, k, a, sizeof *a, offsetof(struct k_lora_bwd, fwd));
 }
 
 /* What a loss that balances experts asks for. p: room for a number of each row and expert. */
-static void tell_load(const struct run *r, float *p)
+static void tell_load(const struct experts_run *r, float *p)
 {
     const struct batch_balance *b = &r->c->batch->balance;
     const struct op_view *x = &r->c->in[1];
@@ -475,7 +418,7 @@ static void tell_load(const struct run *r, float *p)
 static void forward(struct op_ctx *c)
 {
     struct room room = {.at = c->work};
-    struct run r = run_of(c, &room);
+    struct experts_run r = run_of(c, &room);
     struct pass p = pass_at(&room, r.a, c->cap[r.rows], c->cap[DIM_GROUP]);
     struct k_route route = route_of(&r);
     int64_t d_ff = r.a->gate->n, d_out = r.a->down->n;
@@ -492,7 +435,7 @@ static void forward(struct op_ctx *c)
         route_rows(&r, &p.adapters, &c->in[0], false, p.x);
         add_adapters(&r, lora_of(&r, &p.adapters, r.a->gate, p.x, r.k.t_gate_up), r.k.gate);
     }
-    gate(&r, p.h);
+    experts_gate(&r, p.h);
     pack(&r, p.h, d_ff, NULL, r.a->down, d_ff, p.h_rows);
     multiply(&r, K_experts, p.h_rows, r.a->down, p.y, d_out, false);
     add_bias(&r, r.a->down, r.a->down_bias, p.y, d_out);
@@ -514,7 +457,7 @@ static void forward(struct op_ctx *c)
 
 /* ---- backward ------------------------------------------------------------------------------- */
 
-static void weight_grads(const struct run *r, const struct param *w, struct k_experts_dw a)
+static void weight_grads(const struct experts_run *r, const struct param *w, struct k_experts_dw a)
 {
     a.top = r->a->top;
     a.start = r->k.map.start;
@@ -530,7 +473,8 @@ static void weight_grads(const struct run *r, const struct param *w, struct k_ex
 }
 
 /* Of routed rows, which are weighed where they come by `from`. */
-static void bias_grads(const struct run *r, const struct param *bias, struct k_experts_bias_dw a)
+static void bias_grads(const struct experts_run *r, const struct param *bias,
+                       struct k_experts_bias_dw a)
 {
     a.top = r->a->top;
     a.start = r->k.map.start;
@@ -546,7 +490,8 @@ static void bias_grads(const struct run *r, const struct param *bias, struct k_e
 }
 
 /* What a row's weights weigh has the bias in it. */
-static void back_down_bias(const struct run *r, const struct back *b, const struct op_view *dy)
+static void back_down_bias(const struct experts_run *r, const struct back *b,
+                           const struct op_view *dy)
 {
     const struct param *bias = r->a->down_bias;
     struct k_experts_bias dot = {.dy = dy->p,
@@ -570,8 +515,8 @@ static void back_down_bias(const struct run *r, const struct back *b, const stru
 /* Down's adapters, in two parts. Of a row's weight the gradient is wanted, so what comes back to h
  * is that of a weight of 1; then h and dh are weighed; and of what an adapter's halves are
  * multiplied with one side must be: h has been, and dy is now. */
-static void back_down_adapters(const struct run *r, const struct back *b, const struct op_view *dy,
-                               bool weighed)
+static void back_down_adapters(const struct experts_run *r, const struct back *b,
+                               const struct op_view *dy, bool weighed)
 {
     const struct param *w = r->a->down;
     if (!r->a->rank_max)
@@ -586,7 +531,7 @@ static void back_down_adapters(const struct run *r, const struct back *b, const 
 }
 
 /* Down: of h, which is weighed on the way, and of the weights. */
-static void back_down(const struct run *r, const struct back *b, const struct op_view *dy)
+static void back_down(const struct experts_run *r, const struct back *b, const struct op_view *dy)
 {
     int64_t d_ff = r->a->gate->n;
     const int32_t *from = r->k.map.from;
@@ -599,7 +544,7 @@ static void back_down(const struct run *r, const struct back *b, const struct op
                                 .d = d_ff};
     pack(r, dy->p, dy->ld, from, r->a->down, r->a->down->n, b->rows);
     multiply(r, K_experts_dx, b->rows, r->a->down, b->dh, d_ff, false);
-    gate(r, b->h);
+    experts_gate(r, b->h);
     back_down_adapters(r, b, dy, false);
     LAUNCH_ROUTED(r, K_experts_weigh, w);
     back_down_adapters(r, b, dy, true);
@@ -609,35 +554,8 @@ static void back_down(const struct run *r, const struct back *b, const struct op
                      .dy = dy->p, .ld_dy = dy->ld, .from_dy = from, .x = b->h, .ld_x = d_ff});
 }
 
-/* The gate's halves, in h's place. */
-static void back_gate(const struct run *r, const struct back *b)
-{
-    int64_t d = r->a->gate->n;
-    if (r->a->limit > 0) {
-        struct k_swiglu_clamped c = clamped_of(r);
-        c.dy = b->dh;
-        c.dgate = b->h;
-        c.dup = b->h + d;
-        LAUNCH_ROUTED(r, K_swiglu_clamped_bwd, c);
-        return;
-    }
-    struct k_swiglu_bwd a = {.gate = r->k.gate,
-                             .up = r->k.up,
-                             .dy = b->dh,
-                             .dgate = b->h,
-                             .dup = b->h + d,
-                             .ld_gate = 2 * d,
-                             .ld_up = 2 * d,
-                             .ld_dy = d,
-                             .ld_dgate = 2 * d,
-                             .ld_dup = 2 * d,
-                             .m = r->m * r->a->top,
-                             .d = d};
-    LAUNCH_ROUTED(r, K_swiglu_bwd, a);
-}
-
 /* A product with x, whose gradient is `dy`. */
-static void back_product(const struct run *r, const struct back *b, const struct param *w,
+static void back_product(const struct experts_run *r, const struct back *b, const struct param *w,
                          const struct param *bias, const float *dy, bool add)
 {
     const struct op_view *x = &r->c->in[0];
@@ -651,7 +569,7 @@ static void back_product(const struct run *r, const struct back *b, const struct
 }
 
 /* The adapters of gate and up, whose gradients stand side by side. */
-static void back_gate_up_adapters(const struct run *r, const struct back *b)
+static void back_gate_up_adapters(const struct experts_run *r, const struct back *b)
 {
     const struct param *w = r->a->gate;
     if (!r->a->rank_max)
@@ -665,8 +583,26 @@ static void back_gate_up_adapters(const struct run *r, const struct back *b)
     back_adapters(r, K_lora_dw, &a);
 }
 
+/* Of what an expert's weights are multiplied with: a column of numbers, of which each routed row
+ * has what it would count without. */
+static void each_grads(const struct experts_run *r, const struct back *b)
+{
+    struct k_experts_bias_dw a = {.dy = b->dweight,
+                                  .weight = r->k.map.share,
+                                  .from = r->k.map.from,
+                                  .start = r->k.map.start,
+                                  .ld_dy = 1,
+                                  .top = 1,
+                                  .n = 1};
+    for (int32_t e = 0; r->a->each && r->a->each->grad && e < r->a->n_expert; e++) {
+        a.expert = e;
+        a.dbias = r->a->each->grad + e;
+        op_launch(r->c, K_experts_bias_dw, &a, sizeof a, NULL, 0);
+    }
+}
+
 /* Of the loss that balances experts: every layer's forward has told its load by now. */
-static void back_balance(const struct run *r, const struct op_view *dx)
+static void back_balance(const struct experts_run *r, const struct op_view *dx)
 {
     const struct batch_balance *b = &r->c->batch->balance;
     struct k_route_balance a = {.x = r->c->in[1].p,
@@ -685,10 +621,10 @@ static void back_balance(const struct run *r, const struct op_view *dx)
 static void backward(struct op_ctx *c, const struct op_grad *g)
 {
     struct room room = {.at = c->work};
-    struct run r = run_of(c, NULL);
+    struct experts_run r = run_of(c, NULL);
     struct back b = back_at(&room, r.a, c->cap[r.rows], c->cap[DIM_GROUP]);
     back_down(&r, &b, &g->dout[0]);
-    back_gate(&r, &b);
+    experts_gate_bwd(&r, b.dh, b.h);
     back_product(&r, &b, r.a->gate, r.a->gate_bias, b.h, false);
     back_product(&r, &b, r.a->up, r.a->up_bias, b.h + r.a->gate->n, true);
     back_gate_up_adapters(&r, &b);
@@ -711,6 +647,7 @@ static void backward(struct op_ctx *c, const struct op_grad *g)
                                 .add = g->din_add[1]};
     if (g->din[1].p)
         OP_LAUNCH_M(c, K_route_bwd, route, r.rows);
+    each_grads(&r, &b);
     back_balance(&r, &g->din[1]);
 }
 
@@ -718,8 +655,9 @@ static const struct param *param(const struct op_node *n, int i)
 {
     const struct op_experts_attr *a = attr_of(n);
     const struct param *of[] = {a->gate, a->up, a->down, a->gate_bias, a->up_bias, a->down_bias};
-    int n_all = (a->gate_bias ? 6 : 3) * a->n_expert;
-    return i < n_all ? &of[i / a->n_expert][i % a->n_expert] : i == n_all ? a->choice_bias : NULL;
+    const struct param *last[] = {a->choice_bias, a->each};
+    int n_all = (a->gate_bias ? 6 : 3) * a->n_expert, k = i - n_all + !a->choice_bias;
+    return i < n_all ? &of[i / a->n_expert][i % a->n_expert] : k < 2 ? last[k] : NULL;
 }
 
 /* Parts stand as the whole do: by index. */
@@ -733,6 +671,7 @@ static void localise(struct op_node *n, const struct op_local *l)
     a.up_bias = op_part(l, a.up_bias);
     a.down_bias = op_part(l, a.down_bias);
     a.choice_bias = op_part(l, a.choice_bias);
+    a.each = op_part(l, a.each);
     memcpy(n->attr, &a, sizeof a);
 }
 

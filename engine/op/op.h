@@ -26,7 +26,7 @@ enum op_id {
     OP_COUNT
 };
 
-enum { OP_IN_MAX = 5, OP_OUT_MAX = 2, OP_ATTR_BYTES = 96, OP_LAUNCH_BYTES = 320 };
+enum { OP_IN_MAX = 5, OP_OUT_MAX = 2, OP_ATTR_BYTES = 112, OP_LAUNCH_BYTES = 320 };
 
 struct op_shape {
     enum dim rows;

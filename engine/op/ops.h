@@ -61,12 +61,15 @@ struct op_delta_in {
     struct val q, k, v, a, b;
 };
 
+enum op_experts_gelu { EXPERTS_NO_GELU, EXPERTS_GELU, EXPERTS_GELU_TANH };
+
 /* A mixture of experts: arrays of n_expert parameters each, which lie in memory one behind the
  * other at one distance. */
 struct op_experts_attr {
     const struct param *gate, *up, *down;
     const struct param *gate_bias, *up_bias, *down_bias; /* vectors; NULL: there are none */
     const struct param *choice_bias; /* vector [n_expert], of what they are picked by; or NULL */
+    const struct param *each;        /* vector [n_expert], of their weights; or NULL */
     int32_t n_expert, top;
     int32_t n_group, top_group; /* as in struct k_route */
     int32_t slot;               /* which of the batch's loads is this layer's */
@@ -75,6 +78,7 @@ struct op_experts_attr {
     int8_t group_best;
     bool is_sigmoid;
     bool normalises;  /* the weights of a row's experts, so that they sum to 1 */
+    int8_t gelu;      /* enum op_experts_gelu, in place of silu(gate x) */
     int32_t rank_max; /* of adapters; 0: there are none. The maker says it */
 };
 

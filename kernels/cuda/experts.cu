@@ -133,6 +133,10 @@ static __global__ void route_kernel(struct k_route a)
         weight[j] = (float)((double)weight[j] / (a.is_sigmoid ? sum + 1e-20 : sum));
     for (int64_t j = 0; j < a.top; j++)
         weight[j] *= a.scale;
+    for (int64_t j = 0; j < a.top && a.each; j++) {
+        a.map.share[i * a.top + j] = weight[j];
+        weight[j] *= a.each[expert[j]];
+    }
 }
 
 int route_cuda(const void *args, void *stream)
@@ -182,6 +186,7 @@ static __global__ void route_bwd_kernel(struct k_route_bwd a)
     if (i >= a.m)
         return;
     const float *x = f.x + i * f.ld_x, *dw = a.dweight + i * f.top, *w = f.map.weight + i * f.top;
+    const float *share = f.each ? f.map.share + i * f.top : w;
     const int32_t *expert = f.map.expert + i * f.top;
     float *dx = a.dx + i * a.ld_dx, max;
     double all = exp_sum(x, f.n, &max), dot = 0;
@@ -195,7 +200,7 @@ static __global__ void route_bwd_kernel(struct k_route_bwd a)
     for (int64_t j = 0; j < f.top; j++) {
         double slope = f.is_sigmoid ? 1 / (1 + exp((double)x[expert[j]])) : 1;
         double mean = f.normalises ? dot / (double)f.scale : 0;
-        dx[expert[j]] += (float)((double)w[j] * slope * ((double)dw[j] - mean));
+        dx[expert[j]] += (float)(slope * ((double)w[j] * (double)dw[j] - (double)share[j] * mean));
     }
 }
 

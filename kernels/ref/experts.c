@@ -111,6 +111,10 @@ void route_ref(const void *args, const struct k_slice *s)
             weight[j] = (float)((double)weight[j] / (a->is_sigmoid ? sum + 1e-20 : sum));
         for (int64_t j = 0; j < a->top; j++)
             weight[j] *= a->scale;
+        for (int64_t j = 0; j < a->top && a->each; j++) {
+            a->map.share[i * a->top + j] = weight[j];
+            weight[j] *= a->each[expert[j]];
+        }
     }
 }
 
@@ -143,7 +147,8 @@ void route_sort_ref(const void *args, const struct k_slice *s)
 
 /* Of softmax p and picked weights: normalised w the others cancel, dx = w (dw - sum w dw) at those
  * picked; else dx = p (d - sum p d), d being dw there and 0 elsewhere. Of sigmoids those picked
- * alone have any, times 1 - sigmoid. Weights come with `scale` in them. */
+ * alone have any, times 1 - sigmoid. Weights come with `scale` and `each` in them, and what is
+ * normalised are shares. */
 void route_bwd_ref(const void *args, const struct k_slice *s)
 {
     const struct k_route_bwd *a = args;
@@ -151,6 +156,7 @@ void route_bwd_ref(const void *args, const struct k_slice *s)
     for (int64_t i = s->lo; i < s->hi; i++) {
         const float *x = f->x + i * f->ld_x, *dw = a->dweight + i * f->top;
         const float *w = f->map.weight + i * f->top;
+        const float *share = f->each ? f->map.share + i * f->top : w;
         const int32_t *expert = f->map.expert + i * f->top;
         float *dx = a->dx + i * a->ld_dx, max;
         double all = row_sum(x, f->n, &max), dot = 0;
@@ -164,7 +170,8 @@ void route_bwd_ref(const void *args, const struct k_slice *s)
         for (int64_t j = 0; j < f->top; j++) {
             double slope = f->is_sigmoid ? 1 / (1 + exp((double)x[expert[j]])) : 1;
             double mean = f->normalises ? dot / (double)f->scale : 0;
-            dx[expert[j]] += (float)((double)w[j] * slope * ((double)dw[j] - mean));
+            dx[expert[j]] +=
+                (float)(slope * ((double)w[j] * (double)dw[j] - (double)share[j] * mean));
         }
     }
 }

@@ -33,6 +33,14 @@ def gemma4_wide():
                   tie_word_embeddings=False, use_bidirectional_attention="vision")
 
 
+def gemma4_experts():
+    """As the one with experts: a mixture beside what every row goes through."""
+    return gemma4(num_hidden_layers=3, hidden_size_per_layer_input=0, num_kv_shared_layers=0,
+                  use_double_wide_mlp=False, attention_k_eq_v=True, num_global_key_value_heads=1,
+                  layer_types=[SLIDES, SLIDES, FULL], enable_moe_block=True, num_experts=5,
+                  top_k_experts=2, moe_intermediate_size=21)
+
+
 def gemma4_vision():
     vision = dict(hidden_size=16, intermediate_size=24, num_hidden_layers=1, head_dim=8,
                   num_attention_heads=2, num_key_value_heads=2, patch_size=4, pooling_kernel_size=2,
@@ -48,9 +56,11 @@ LR = 5e-5  # of AdamW: the same reason as in delta_models.py
 MODELS = {
     "gemma4": lambda: gemma4(),
     "gemma4_wide": gemma4_wide,
+    "gemma4_experts": gemma4_experts,
     "gemma4_vision": gemma4_vision,
 } if Gemma4Config else {}
 LORA = {
     "gemma4": dict(r=3, lora_alpha=6, target_modules=ALL_LINEAR),
     "gemma4_wide": dict(r=4, lora_alpha=6, target_modules=ALL_LINEAR[:7]),
+    "gemma4_experts": dict(r=4, lora_alpha=6, target_modules=ALL_LINEAR[:7]),
 }

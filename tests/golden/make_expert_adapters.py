@@ -30,7 +30,7 @@ import make_models
 
 ATTENTION = ["q_proj", "v_proj"]
 APART = {"qwen3_moe": ["gate_proj", "up_proj", "down_proj"], "mixtral": ["w1", "w3", "w2"]}
-RANK = {"qwen3_moe": 3, "mixtral": 2, "gpt_oss": 4}
+RANK = {"qwen3_moe": 3, "mixtral": 2, "gpt_oss": 4, "gemma4_experts": 3}
 N_STEP = 10
 
 
@@ -65,8 +65,9 @@ def file_name(name):
 
 def trained(name, golden, tensors):
     folder, rows = make_models.OUT / name, golden["rows"]
+    at = "experts" if name == "gemma4_experts" else "mlp.experts"
     options = dict(r=RANK[name], lora_alpha=5, target_modules=ATTENTION,
-                   target_parameters=["mlp.experts.gate_up_proj", "mlp.experts.down_proj"])
+                   target_parameters=[f"{at}.gate_up_proj", f"{at}.down_proj"])
     model = peft.get_peft_model(load(name), peft.LoraConfig(
         lora_dropout=0.0, bias="none", task_type="CAUSAL_LM", **options))
     params = {n: p for n, p in model.named_parameters() if p.requires_grad}

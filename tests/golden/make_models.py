@@ -173,6 +173,10 @@ def draw(model, seed):
             noise = torch.randn(p.shape, generator=g)
             if "norm" in name.lower() or ".ln_" in name:
                 p.copy_(centre(model, name) + 0.2 * noise)
+            elif "router.scale" in name:  # as wide as those of other mixtures' routers
+                p.copy_(0.5 * p.numel() ** 0.5 * (1 + 0.2 * noise))
+            elif "per_expert_scale" in name:
+                p.copy_(1 + 0.3 * noise)
             elif name.endswith("A_log"):
                 p.copy_(0.5 * noise - 2)
             elif p.dim() == 1:

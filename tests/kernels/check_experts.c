@@ -134,8 +134,18 @@ static void grouped_row(struct check *c, const struct k_route *a, int64_t i)
         int32_t e = a->map.expert[i * a->top + j];
         double w = choice_of(a, x, e) - (a->bias ? (double)a->bias[e] : 0);
         float want = (float)((a->normalises ? w / sum : w) * (double)a->scale);
+        if (a->each) {
+            check_near(c, "share", a->map.share + i * a->top + j, &want, 1, 1e-5, 1e-30);
+            want *= a->each[e];
+        }
         check_near(c, "weight", a->map.weight + i * a->top + j, &want, 1, 1e-5, 1e-30);
     }
+}
+
+static void set_each(struct check *c, struct k_route *a)
+{
+    a->each = check_floats(c, a->n, CHECK_RANDOM);
+    a->map.share = check_floats(c, a->m * a->top, CHECK_NAN);
 }
 
 static void set_groups(struct check *c, struct k_route *a, int bits)
@@ -147,17 +157,22 @@ static void set_groups(struct check *c, struct k_route *a, int bits)
     a->scale = 2.5f;
     if (bits & 4)
         a->bias = check_floats(c, a->n, CHECK_RANDOM);
+    if (bits & 16)
+        set_each(c, a);
 }
 
 static void check_grouped(struct check *c)
 {
-    for (int bits = 0; bits < 16; bits++) {
+    for (int bits = 0; bits < 32; bits++) {
         struct sizes s = {.m = 40, .n = 64, .top = 6};
         name_case(c, &s, "grouped");
         struct k_route a = route_new(c, &s, CHECK_RANDOM, bits & 8);
         size_t bytes = (size_t)(s.m * s.top) * 4;
         set_groups(c, &a, bits);
-        check_slices(c, &a, (struct check_out[]){{a.map.expert, bytes}, {a.map.weight, bytes}}, 2);
+        check_slices(c, &a,
+                     (struct check_out[]){
+                         {a.map.expert, bytes}, {a.map.weight, bytes}, {a.map.share, bytes}},
+                     a.each ? 3 : 2);
         for (int64_t row = 0; row < s.m; row++)
             grouped_row(c, &a, row);
     }
@@ -234,65 +249,20 @@ static double route_loss(const void *ctx, const double *x)
             sum += measure(a, x[i * a->n + a->map.expert[j]]);
         for (int64_t j = i * a->top; j < (i + 1) * a->top; j++)
             loss += (double)l->dweight[j] * measure(a, x[i * a->n + a->map.expert[j]]) *
-                    (double)a->scale / (a->normalises ? sum : all);
+                    (double)a->scale / (a->normalises ? sum : all) *
+                    (a->each ? (double)a->each[a->map.expert[j]] : 1);
     }
     return loss;
-}
-
-enum { BALANCED = 3 }; /* maps */
-
-/* sum of f p over all rows; f: of each expert in all maps. */
-static double balance_loss(const void *ctx, const double *x)
-{
-    const struct k_route_balance *a = ctx;
-    double loss = 0;
-    for (int64_t i = 0; i < a->m; i++) {
-        double all = 0;
-        for (int64_t j = 0; j < a->n; j++)
-            all += exp(x[i * a->n + j]);
-        for (int64_t j = 0; j < a->n; j++)
-            for (int64_t l = 0; l < BALANCED; l++)
-                loss += (double)a->by * exp(x[i * a->n + j]) / all *
-                        (a->start[l * (a->n + 1) + j + 1] - a->start[l * (a->n + 1) + j]);
-    }
-    return loss;
-}
-
-void check_route_balance(struct check *c)
-{
-    for (int i = 0; i < N_SIZE; i++) {
-        const struct sizes *s = &size[i];
-        name_case(c, s, "balance");
-        int32_t *start = check_buf(c, (size_t)(BALANCED * (s->n + 1)) * 4, 4);
-        float *x = check_floats(c, s->m * s->n, CHECK_RANDOM);
-        float *dx = check_floats(c, s->m * s->n, CHECK_ZERO);
-        for (int64_t k = 0; k < BALANCED * (s->n + 1); k++)
-            start[k] = k % (s->n + 1) ? start[k - 1] + (int32_t)(k * 7 % 5) : 0;
-        struct k_route_balance a = {.x = x,
-                                    .start = start,
-                                    .dx = dx,
-                                    .ld_x = s->n,
-                                    .ld_dx = s->n,
-                                    .m = s->m,
-                                    .n = s->n,
-                                    .n_layer = BALANCED,
-                                    .by = 0.25f};
-        struct k_route_balance ref = a;
-        ref.dx = check_floats(c, s->m * s->n, CHECK_ZERO);
-        check_run(c, &a);
-        check_run_ref(c, &ref);
-        check_near(c, "dx", dx, ref.dx, s->m * s->n, 1e-5, 1e-5);
-        if (s->m * s->n < 400)
-            check_gradient(c, "dx by differences", dx, x, s->m * s->n, balance_loss, &a, 2e-3);
-    }
 }
 
 void check_route_bwd(struct check *c)
 {
-    for (int i = 0; i < 6 * 4; i++) {
-        const struct sizes *s = &size[i / 4];
+    for (int i = 0; i < 6 * 8; i++) {
+        const struct sizes *s = &size[i / 8];
         name_case(c, s, i % 2 ? "normalised" : "plain");
         struct k_route f = routed(c, s, i % 2);
+        if (i / 4 % 2)
+            set_each(c, &f);
         f.is_sigmoid = i / 2 % 2;
         f.scale = f.is_sigmoid ? 2.5f : 1;
         kernel_run(c->ref, K_route, &f, c->scratch);

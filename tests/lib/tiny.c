@@ -115,14 +115,15 @@ struct config tiny_config(enum config_family f)
         add_sharing(&c);
     c.has_conv_bias = f == FAMILY_LFM2 || is_scan;
     bool is_open = f == FAMILY_GPT_OSS;
-    bool is_mixture = f == FAMILY_QWEN3_MOE || f == FAMILY_MIXTRAL || is_open || is_scan;
+    bool is_mixture =
+        f == FAMILY_QWEN3_MOE || f == FAMILY_MIXTRAL || is_open || is_scan || is_gemma4;
     c.has_sinks = c.has_expert_bias = is_open;
     c.swiglu_limit = is_open ? 0.7 : 0;
     c.swiglu_alpha = 1.702;
     c.n_expert = is_mixture ? 5 : 0;
     c.n_top = 2;
     c.d_expert = 40;
-    c.normalises_top = f == FAMILY_MIXTRAL || is_open || is_scan;
+    c.normalises_top = f == FAMILY_MIXTRAL || is_open || is_scan || is_gemma4;
     c.is_joined = f == FAMILY_PHI3;
     c.rope.partial = f == FAMILY_PHI3 || is_hybrid || is_gemma4 ? 0.5 : 1;
     bool is_latent = f == FAMILY_DEEPSEEK_V2 || f == FAMILY_DEEPSEEK_V3;
@@ -130,7 +131,7 @@ struct config tiny_config(enum config_family f)
         add_latent(&c);
     for (int64_t l = 0; l < c.n_layer; l++) {
         c.has_experts[l] = (is_latent && l > 0) || f == FAMILY_MIXTRAL || is_open || is_scan ||
-                           (is_mixture && l != 1);
+                           is_gemma4 || (is_mixture && l != 1);
         c.mixer[l] = l == 1             ? MIXER_ATTENTION
                      : f == FAMILY_LFM2 ? MIXER_CONV
                      : is_hybrid        ? MIXER_DELTA

@@ -29,7 +29,7 @@ WRITERS = ("olmo2", "smollm3", "granite", "gemma2", "gemma3_scaled", "phi3", "ph
            "gemma3_vision", "llava", "qwen3_moe", "mixtral", "olmoe", "gpt_oss", "deepseek_v2_groups", "deepseek_v3", "mistral4", "lfm2",
            "qwen3_5", "qwen3_5_vision", "qwen3_5_moe",
            "qwen3_5_moe_vision", "qwen3_next", "qwen2_moe", "granite_hybrid",
-           "gemma4", "gemma4_wide", "gemma4_vision")
+           "gemma4", "gemma4_wide", "gemma4_experts", "gemma4_vision")
 CTX = 320
 ROWS = "".join(json.dumps({"messages": [{"role": "user", "content": f"Say {i}"},
                                         {"role": "assistant", "content": "b a b a"}]}) + "\n"
@@ -220,7 +220,7 @@ def main():
         words_of = make_model(tmp / "words", "--family", "bert")
         for name in WRITERS:
             cases.run(name, lambda name=name: chats_and_tunes(tmp, name, bytes_of))
-        for name in ("qwen3_moe", "mixtral", "gpt_oss"):
+        for name in ("qwen3_moe", "mixtral", "gpt_oss", "gemma4_experts"):
             (tmp / "experts" / name).mkdir(parents=True)
             cases.run(f"{name}: experts", lambda name=name: adapts_experts(tmp / "experts" / name, name, bytes_of))
         cases.run("qwen3_last", lambda: embeds(tmp, "qwen3_last", bytes_of))

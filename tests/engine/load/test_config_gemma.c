@@ -49,15 +49,25 @@ static void test_gemma4(void **state)
               "\"rope_theta\":9},\"sliding_attention\":{\"rope_theta\":7}}}");
     assert_true(config_d_head(&c, 5) == 64 && config_d_head(&c, 6) == 256);
     assert_true(c.rope.kind == ROPE_DEFAULT && c.rope.theta == 9 && c.local_theta == 7);
+    c = parse("{" GEMMA4 ",\"num_experts\":4,\"top_k_experts\":null}");
+    assert_true(!c.n_expert && !c.has_experts[3]);
+    c = parse("{" GEMMA4 ",\"enable_moe_block\":true,\"num_experts\":4,\"top_k_experts\":3,"
+              "\"moe_intermediate_size\":24}");
+    assert_true(c.n_expert == 4 && c.n_top == 3 && c.d_expert == 24 && c.normalises_top);
+    assert_true(c.has_experts[0] && c.has_experts[7] && c.has_stacked_experts && !c.balance);
 }
 
 static const struct refused {
     const char *text, *why;
 } refused[] = {
     {"{\"architectures\":[\"Gemma4TextModel\"]}", "'Gemma4TextModel' is not supported"},
-    {"{" GEMMA4 ",\"enable_moe_block\":true}", "enable_moe_block: true is not supported; false is"},
     {"{" GEMMA4 ",\"attention_bias\":true}", "attention_bias: true is not supported; false is"},
-    {"{" GEMMA4 ",\"num_experts\":4}", "num_experts: 4 is not supported"},
+    {"{" GEMMA4 ",\"enable_moe_block\":true,\"num_experts\":4,\"moe_intermediate_size\":8}",
+     "top_k_experts is missing"},
+    {"{" GEMMA4 ",\"enable_moe_block\":1}", "enable_moe_block: expected"},
+    {"{" GEMMA4 ",\"enable_moe_block\":true,\"num_experts\":4,\"moe_intermediate_size\":8,"
+     "\"top_k_experts\":5}",
+     "top_k_experts: 5 experts for a token, of 4"},
     {"{" GEMMA4 ",\"use_bidirectional_attention\":\"all\"}",
      "use_bidirectional_attention: 'all' is not supported; vision is"},
     {"{" GEMMA4 ",\"num_kv_shared_layers\":3}",

@@ -26,8 +26,8 @@
 
 enum { PATH_BYTES = 300, SEQS = ADAPTED_SEQS, TOK_MAX = ADAPTED_TOK };
 
-static const char *const names[] = {"qwen3_moe", "mixtral", "gpt_oss"};
-enum { N_NAME = 3, N_APART = 2 /* of which the first have pairs of their own */ };
+static const char *const names[] = {"qwen3_moe", "mixtral", "gpt_oss", "gemma4_experts"};
+enum { N_NAME = 4, N_APART = 2 /* of which the first have pairs of their own */ };
 
 static const char *path_of(const char *name, const char *sub, char path[PATH_BYTES])
 {
@@ -144,12 +144,15 @@ static struct trainer *trainer_from(struct adapted *a, const char *dir)
     options_of(&a->root, &o);
     struct trainer *t = trainer_new(a->g.model, &o, a->g.stream, &e);
     assert_good(t ? 0 : -1, &e);
+    bool is_gemma = a->g.model->cfg.family == FAMILY_GEMMA4;
     arena_init(&names_of, 4096);
     assert_good(train_ancestor_read(dir, &from, &lora, &names_of, &e), &e);
     assert_true(train_lora_same_targets(
-        &lora, &(struct train_lora){.target = {"q_proj", "v_proj", "mlp.experts.gate_up_proj",
-                                               "mlp.experts.down_proj"},
-                                    .n_target = 4}));
+        &lora, &(struct train_lora){
+                   .target = {"q_proj", "v_proj",
+                              is_gemma ? "experts.gate_up_proj" : "mlp.experts.gate_up_proj",
+                              is_gemma ? "experts.down_proj" : "mlp.experts.down_proj"},
+                   .n_target = 4}));
     assert_good(train_ancestor_load(&from, trainer_subject(t), &e), &e);
     arena_release(&names_of);
     return t;

@@ -199,11 +199,10 @@ static void shards_and_types_stay(void **state)
 static bool has_expert(void *ctx, const struct param *p)
 {
     (void)ctx;
-    return strstr(p->name, "layers.1.block_sparse_moe.experts.2.up_proj") ||
-           strstr(p->name, "layers.0.block_sparse_moe.experts.3.down_proj") ||
-           strcmp(p->name, "layers.1.mlp.experts.2.up_proj.weight") == 0 ||
-           strcmp(p->name, "layers.1.mlp.experts.4.down_proj.weight") == 0 ||
-           strcmp(p->name, "layers.0.mlp.experts.1.gate_proj.bias") == 0;
+    bool is_first = strncmp(p->name, "layers.0.", 9) == 0;
+    return strstr(p->name,
+                  is_first ? ".experts.3.down_proj.weight" : ".experts.2.up_proj.weight") ||
+           (is_first && strstr(p->name, ".experts.1.gate_proj.bias"));
 }
 
 /* A parameter before and behind: matrices are changed as they stand. */
@@ -255,6 +254,7 @@ static void stacked_experts_are_changed(void **state)
     check_stacked("gpt_oss");
     check_stacked("qwen3_5_moe");
     check_stacked("granite_hybrid");
+    check_stacked("gemma4_experts");
 }
 
 static int refuse(void *ctx, const struct param *p, bool is_transposed, int64_t row, int64_t n_row,

@@ -433,6 +433,22 @@ static struct val grouped_mixture(struct rig *r, struct builder *b, struct val x
     return op_experts(b, x, op_linear(b, x, &r->leaf[1].p, NULL), &a);
 }
 
+/* GELU in place of SiLU, and weights that are multiplied by a number of their expert. */
+static struct val scaled_mixture(struct rig *r, struct builder *b, struct val x)
+{
+    struct op_experts_attr a = {.gate = experts_of(r, 2),
+                                .up = experts_of(r, 3),
+                                .down = experts_of(r, 4),
+                                .each = &r->leaf[5].p,
+                                .n_expert = E,
+                                .top = 2,
+                                .scale = 1,
+                                .gelu = EXPERTS_GELU_TANH,
+                                .normalises = true};
+    return op_experts(b, x, op_linear(b, x, &r->leaf[1].p, NULL), &a);
+}
+
+TEST_OF(experts_scaled, (EXPERT_LEAVES, leaf_new(&r, E, 1, true)), scaled_mixture(r, b, x))
 TEST_OF(experts_grouped, EXPERT_LEAVES, grouped_mixture(r, b, x, false))
 TEST_OF(experts_grouped_normalised, EXPERT_LEAVES, grouped_mixture(r, b, x, true))
 TEST_OF(l2norm, (void)0, op_l2norm(b, x, 1e-12f))
@@ -593,6 +609,7 @@ int main(void)
         cmocka_unit_test(test_op_experts_grouped_normalised),
         cmocka_unit_test(test_op_experts_normalised),
         cmocka_unit_test(test_op_experts_biased),
+        cmocka_unit_test(test_op_experts_scaled),
         cmocka_unit_test(test_op_attn_sink),
         cmocka_unit_test(test_op_lora),
         cmocka_unit_test(wrong_shapes_are_refused),

@@ -175,7 +175,8 @@ static void peft_goldens(void **state)
                                         "gpt_oss",        "deepseek_v2", "deepseek_v3",
                                         "mistral4",       "lfm2",        "qwen3_5",
                                         "qwen3_5_moe",    "qwen3_next",  "qwen2_moe_balanced",
-                                        "granite_hybrid", "gemma4",      "gemma4_wide"};
+                                        "granite_hybrid", "gemma4",      "gemma4_wide",
+                                        "gemma4_experts"};
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct golden g;

@@ -41,15 +41,19 @@ static const int lora_bwd_at[] = {
     AT(lora_bwd, fwd.x), AT(lora_bwd, fwd.group), AT(lora_bwd, fwd.n_used),
     AT(lora_bwd, fwd.t), AT(lora_bwd, fwd.y),     AT(lora_bwd, dy),
     AT(lora_bwd, dt),    AT(lora_bwd, dx),        END};
-static const int route_at[] = {
-    AT(route, x),         AT(route, bias),     AT(route, map.expert), AT(route, map.weight),
-    AT(route, map.place), AT(route, map.from), AT(route, map.start),  END};
+static const int route_at[] = {AT(route, x),          AT(route, bias),
+                               AT(route, each),       AT(route, map.expert),
+                               AT(route, map.weight), AT(route, map.share),
+                               AT(route, map.place),  AT(route, map.from),
+                               AT(route, map.start),  END};
 static const int route_balance_at[] = {AT(route_balance, x), AT(route_balance, start),
                                        AT(route_balance, dx), END};
 static const int route_bwd_at[] = {AT(route_bwd, fwd.x),
                                    AT(route_bwd, fwd.bias),
+                                   AT(route_bwd, fwd.each),
                                    AT(route_bwd, fwd.map.expert),
                                    AT(route_bwd, fwd.map.weight),
+                                   AT(route_bwd, fwd.map.share),
                                    AT(route_bwd, fwd.map.place),
                                    AT(route_bwd, fwd.map.from),
                                    AT(route_bwd, fwd.map.start),
