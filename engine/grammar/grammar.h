@@ -85,6 +85,7 @@ struct grammar_marks {
     struct grammar_text key, value, end, between;
     struct grammar_text value_json; /* `value` of what is no string; empty: the same */
     struct grammar_text stop;       /* empty: strings stand in quotes */
+    const char *quote;              /* these: json_text.h; NULL: JSON's */
     bool is_python;                 /* None, True, False; names are those of Python */
 };
 

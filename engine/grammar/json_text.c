@@ -6,6 +6,9 @@
 
 #include <string.h>
 
+#include "engine/grammar/compile.h"
+#include "engine/grammar/regex_parse.h"
+
 static uint32_t rule_new(struct json_text *j, uint32_t *rule, const char *name)
 {
     *rule = build_rule(j->d, name) + 1;
@@ -31,8 +34,51 @@ uint32_t json_text_space(struct json_text *j, uint32_t next)
     return build_call(d, j->space - 1, next);
 }
 
+/* ---- a quote of its own ---- */
+
+struct dfa *json_text_plain(struct json_text *j)
+{
+    struct budget *b = j->d->b;
+    if (!j->plain) {
+        struct node *quote = node_text(b, j->quote, strlen(j->quote));
+        struct dfa *any = dfa_any(b), *no = quote ? dfa_of(b, quote, false) : NULL;
+        j->plain = any && no ? dfa_combine(b, DFA_BUT_NOT, any, no) : NULL;
+    }
+    return j->plain;
+}
+
+struct dfa *json_text_names(struct json_text *j)
+{
+    static const char bare[] = "[^:,{}\\[\\]<>\"\\s]([^:,{}\\[\\]<>\"\\r\\n]{0,126}"
+                               "[^:,{}\\[\\]<>\"\\s])?";
+    struct budget *b = j->d->b;
+    if (!j->names) {
+        struct node *n = regex_parse(b, bare, strlen(bare), REGEX_ECMA);
+        j->names = n ? dfa_of(b, n, true) : NULL;
+    }
+    return j->names;
+}
+
+uint32_t json_text_quote(struct json_text *j, uint32_t next)
+{
+    const char *quote = j->quote ? j->quote : "\"";
+    return next == PROGRAM_FAIL ? next : build_text(j->d, quote, strlen(quote), next);
+}
+
+/* ---- members ---- */
+
+uint32_t json_text_key_of(struct json_text *j, const struct dfa *names, uint32_t next)
+{
+    if (j->quote)
+        return build_dfa(j->d, SPELL_PLAIN, names, build_byte(j->d, ':', ':', next));
+    uint32_t colon = build_text(j->d, "\":", 2, json_text_space(j, next));
+    return build_byte(j->d, '"', '"', build_dfa(j->d, SPELL_JSON, names, colon));
+}
+
 uint32_t json_text_key(struct json_text *j, const char *key, size_t len, uint32_t next)
 {
+    if (j->quote)
+        return build_text(j->d, key, len, build_byte(j->d, ':', ':', next));
     uint32_t colon = build_text(j->d, "\":", 2, json_text_space(j, next));
     return build_byte(j->d, '"', '"', build_spelt(j->d, SPELL_JSON, key, len, colon));
 }
@@ -64,6 +110,13 @@ static uint32_t any_string(struct json_text *j)
     if (!j->string) {
         struct build *d = j->d;
         uint32_t rule = rule_new(j, &j->string, "a string");
+        if (j->quote) {
+            struct dfa *plain = json_text_plain(j);
+            uint32_t close = json_text_quote(j, PROGRAM_END);
+            uint32_t inside = plain ? build_dfa(d, SPELL_PLAIN, plain, close) : PROGRAM_FAIL;
+            build_rule_is(d, rule, json_text_quote(j, inside));
+            return rule;
+        }
         struct charset any = charset_any(d->b);
         uint32_t loop = build_loop(d);
         uint32_t way[2] = {build_set(d, SPELL_JSON, &any, NULL, loop),
@@ -157,7 +210,11 @@ static uint32_t value_rule(struct json_text *j)
     uint32_t array = rule_new(j, &j->array, "an array");
     uint32_t to_value = build_call(d, rule, PROGRAM_END);
     uint32_t colon = build_byte(d, ':', ':', json_text_space(j, to_value));
-    build_rule_is(d, member, build_call(d, any_string(j), colon));
+    struct dfa *names = j->quote ? json_text_names(j) : NULL;
+    build_rule_is(d, member,
+                  !j->quote ? build_call(d, any_string(j), colon)
+                  : names   ? build_dfa(d, SPELL_PLAIN, names, colon)
+                            : PROGRAM_FAIL);
     build_rule_is(d, object, members(j, '{', '}', member));
     build_rule_is(d, array, members(j, '[', ']', rule));
     uint32_t way[] = {build_call(d, object, PROGRAM_END),

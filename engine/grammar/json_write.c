@@ -10,7 +10,22 @@
 #include "engine/base/buf.h"
 #include "engine/grammar/json_text.h"
 
-static void write_string(const struct jstr *s, struct buf *out)
+static int no_quote(struct budget *b, const char *quote)
+{
+    return budget_fail(b, ERR_UNSUPPORTED, "a value that holds %s cannot be written", quote);
+}
+
+/* Between quotes that it must not hold. */
+static int write_plain(const struct json_text *j, const struct jstr *s, struct buf *out)
+{
+    if (memmem(s->p, s->len, j->quote, strlen(j->quote)))
+        return no_quote(j->d->b, j->quote);
+    buf_str(out, j->quote);
+    buf_add(out, s->p, s->len);
+    return buf_str(out, j->quote);
+}
+
+static void write_quoted(const struct jstr *s, struct buf *out)
 {
     static const char letter[] = "\b\f\n\r\t\"\\", name[] = "bfnrt\"\\";
     buf_char(out, '"');
@@ -25,6 +40,27 @@ static void write_string(const struct jstr *s, struct buf *out)
             buf_char(out, (char)c);
     }
     buf_char(out, '"');
+}
+
+static int write_string(const struct json_text *j, const struct jstr *s, struct buf *out)
+{
+    if (j->quote)
+        return write_plain(j, s, out);
+    write_quoted(s, out);
+    return 0;
+}
+
+static int write_key(const struct json_text *j, const struct jstr *s, struct buf *out)
+{
+    if (!j->quote) {
+        write_quoted(s, out);
+        return buf_str(out, ": ");
+    }
+    for (size_t i = 0; i < s->len; i++)
+        if (s->p[i] && strchr(":,{}[]<>\" \t\r\n", s->p[i]))
+            return no_quote(j->d->b, "marks in a member's name");
+    buf_add(out, s->p, s->len);
+    return buf_char(out, ':');
 }
 
 static int write_float(struct budget *b, double f, struct buf *out)
@@ -47,6 +83,7 @@ static int write_value(const struct json_text *j, const struct jvalue *v, int de
                        struct buf *out)
 {
     struct budget *b = j->d->b;
+    const char *comma = j->quote ? "," : ", ";
     if (depth > JSON_MAX_DEPTH)
         return budget_fail(b, ERR_TOO_LARGE, "a value more than %d deep", JSON_MAX_DEPTH);
     switch (v->type) {
@@ -59,13 +96,12 @@ static int write_value(const struct json_text *j, const struct jvalue *v, int de
     case JT_FLOAT:
         return write_float(b, v->f, out);
     case JT_STR:
-        write_string(v->s, out);
-        return 0;
+        return write_string(j, v->s, out);
     case JT_LIST:
         buf_char(out, '[');
         for (size_t i = 0; i < v->l->n; i++) {
             if (i)
-                buf_str(out, ", ");
+                buf_str(out, comma);
             if (write_value(j, &v->l->at[i], depth + 1, out))
                 return -1;
         }
@@ -74,10 +110,8 @@ static int write_value(const struct json_text *j, const struct jvalue *v, int de
         buf_char(out, '{');
         for (size_t i = 0; i < v->d->n; i++) {
             if (i)
-                buf_str(out, ", ");
-            write_string(v->d->key[i].s, out);
-            buf_str(out, ": ");
-            if (write_value(j, &v->d->val[i], depth + 1, out))
+                buf_str(out, comma);
+            if (write_key(j, v->d->key[i].s, out) || write_value(j, &v->d->val[i], depth + 1, out))
                 return -1;
         }
         return buf_char(out, '}');

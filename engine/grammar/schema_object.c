@@ -214,8 +214,7 @@ static uint32_t pair_of_other(struct writer *w, const struct other *o, uint32_t 
     if (w->is_bare)
         return params_pair(w->s, o->names, build_call(d, params_rule(w->s, &g, NULL), next));
     uint32_t value = build_call(d, schema_rule(w->s, &g), next);
-    uint32_t colon = build_text(d, "\":", 2, json_text_space(&w->s->text, value));
-    return build_byte(d, '"', '"', build_dfa(d, SPELL_JSON, o->names, colon));
+    return json_text_key_of(&w->s->text, o->names, value);
 }
 
 /* One pair of any kind of the others, as a rule. */
@@ -325,9 +324,10 @@ static uint32_t object_of(struct schema *s, const struct facts *f, bool is_bare,
     if (find_patterns(s, f, &patterns))
         return PROGRAM_FAIL;
     collect_names(s, f, &m);
-    for (uint32_t i = 0; is_bare && !s->params->is_loose && i < m.name.n; i++)
+    bool has_bare_names = is_bare || s->text.quote;
+    for (uint32_t i = 0; has_bare_names && !s->params->is_loose && i < m.name.n; i++)
         params_check_name(s, f->path, m.name.at[i]->s);
-    if (is_bare)
+    if (has_bare_names)
         names = params_names(s, names);
     if (!list_named(s, f, &patterns, names, &m) || list_others(s, f, &patterns, names, &m))
         return PROGRAM_FAIL;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Arguments of calls that stand between marks, or as Python has them, in place of a JSON object.
+ * Arguments of calls that stand between marks, or as Python or Gemma has them, in place of a JSON
+ * object.
  *
  * Where strings have no quotes a text is a string or else, and its reader goes by the types that
  * the tool's schema lets stand there (schema_types_of_member): `5` is a number where one may be. So
@@ -26,6 +27,8 @@ static struct dfa *dfa_of_regex(struct schema *s, const char *text)
 static struct dfa *names_of(struct schema *s)
 {
     struct params *p = s->params;
+    if (s->text.quote)
+        return json_text_names(&s->text);
     if (!p->names)
         p->names = dfa_of_regex(s, p->marks->is_python ? python_name : marked_name);
     return p->names;
@@ -203,7 +206,10 @@ uint32_t compile_params(struct build *d, const struct jvalue *schema, const stru
                        .b = d->b,
                        .root = schema ? schema : types,
                        .params = &p,
-                       .text = {.d = d, .is_python = marks->is_python}};
+                       .text = {.d = d,
+                                .is_python = marks->is_python,
+                                .is_compact = marks->quote != NULL,
+                                .quote = marks->quote}};
     struct goal g = {0};
     facts_list way = {0};
     LIST(uint32_t) target = {0};

@@ -103,11 +103,23 @@ static bool has_no_text(const struct facts *f)
     return true;
 }
 
+/* Of a form whose strings stand as they are. */
+static uint32_t plain_string(struct schema *s, const struct facts *f, uint32_t close)
+{
+    struct dfa *d = json_text_plain(&s->text), *one = d ? schema_texts(s, f) : NULL;
+    d = one ? dfa_combine(s->b, DFA_AND, d, one) : NULL;
+    bool is_possible = d && !dfa_is_empty(d);
+    return is_possible ? json_text_quote(&s->text, build_dfa(s->d, SPELL_PLAIN, d, close))
+                       : PROGRAM_FAIL;
+}
+
 uint32_t schema_string(struct schema *s, const struct facts *f, uint32_t next)
 {
-    uint32_t close = build_byte(s->d, '"', '"', next);
+    uint32_t close = json_text_quote(&s->text, next);
     if (f->min_len > f->max_len)
         return PROGRAM_FAIL;
+    if (s->text.quote)
+        return plain_string(s, f, close);
     if (f->pattern.n == 0 && has_no_text(f))
         return json_text_string(&s->text, f->min_len, f->max_len, next);
     if (f->pattern.n == 1 && !f->pattern.at[0].negated && has_no_text(f)) {

@@ -10,12 +10,6 @@
 
 enum state { NEXT, NAME, EQUALS, VALUE, KEY, COLON, BEHIND, WORD, TEXT, ESCAPE, HEX };
 
-static bool is_word(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '+' || c == '-' || c == '.';
-}
-
 static enum json_scan_is go(struct args_reader *r, enum state to)
 {
     r->state = (uint8_t)to;
@@ -117,23 +111,6 @@ static enum json_scan_is text(struct args_reader *r, char c, struct buf *out)
     return go(r, r->is_key ? COLON : BEHIND);
 }
 
-/* ---- words and numbers --------------------------------------------------------------------- */
-
-static enum json_scan_is word_ends(struct args_reader *r, struct buf *out)
-{
-    static const char *const word[][2] = {{"None", "null"}, {"True", "true"}, {"False", "false"}};
-    const char *p = r->held.data;
-    size_t n = r->held.len;
-    r->state = BEHIND;
-    for (size_t i = 0; i < 3; i++)
-        if (strlen(word[i][0]) == n && !memcmp(word[i][0], p, n))
-            return buf_str(out, word[i][1]) ? JSON_SCAN_BAD : JSON_SCAN_MORE;
-    if (!args_is_json(p, n))
-        return JSON_SCAN_BAD;
-    buf_add(out, p, n);
-    return JSON_SCAN_MORE;
-}
-
 /* ---- values -------------------------------------------------------------------------------- */
 
 static enum json_scan_is value(struct args_reader *r, char c, struct buf *out)
@@ -153,7 +130,7 @@ static enum json_scan_is value(struct args_reader *r, char c, struct buf *out)
         return opens(r, c, out);
     buf_clear(&r->held);
     buf_char(&r->held, c);
-    return is_word(c) ? go(r, WORD) : JSON_SCAN_BAD;
+    return args_in_word(c) ? go(r, WORD) : JSON_SCAN_BAD;
 }
 
 static enum json_scan_is behind(struct args_reader *r, char c, struct buf *out)
@@ -172,12 +149,12 @@ static enum json_scan_is next(struct args_reader *r, char c, struct buf *out)
         return closes(r, out);
     buf_clear(&r->name);
     buf_char(&r->name, c);
-    return is_word(c) && (c < '0' || c > '9') ? go(r, NAME) : JSON_SCAN_BAD;
+    return args_in_word(c) && (c < '0' || c > '9') ? go(r, NAME) : JSON_SCAN_BAD;
 }
 
 static enum json_scan_is name(struct args_reader *r, char c, struct buf *out)
 {
-    if (r->state == NAME && is_word(c)) {
+    if (r->state == NAME && args_in_word(c)) {
         buf_char(&r->name, c);
         return r->name.failed ? JSON_SCAN_BAD : JSON_SCAN_MORE;
     }
@@ -220,11 +197,12 @@ enum json_scan_is args_python_byte(struct args_reader *r, char c, struct buf *ou
     case HEX:
         return hex(r, c, out);
     case WORD:
-        if (is_word(c)) {
+        if (args_in_word(c)) {
             buf_char(&r->held, c);
             return r->held.failed ? JSON_SCAN_BAD : JSON_SCAN_MORE;
         }
-        return word_ends(r, out) == JSON_SCAN_BAD ? JSON_SCAN_BAD : part(r, c, out);
+        r->state = BEHIND;
+        return args_word(r, out) == JSON_SCAN_BAD ? JSON_SCAN_BAD : part(r, c, out);
     default:
         return part(r, c, out);
     }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What both forms share.
+ * What the forms share.
  */
 #include "engine/tools/args_reader.h"
+
+#include <string.h>
 
 void args_reader_init(struct args_reader *r)
 {
@@ -32,7 +34,28 @@ void args_reader_begin(struct args_reader *r, const struct tool_format *f,
 enum json_scan_is args_reader_byte(struct args_reader *r, char c, struct buf *out)
 {
     return r->format->shape == TOOL_PYTHON ? args_python_byte(r, c, out)
+           : r->format->shape == TOOL_BARE ? args_bare_byte(r, c, out)
                                            : args_marked_byte(r, c, out);
+}
+
+bool args_in_word(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '+' || c == '-' || c == '.';
+}
+
+enum json_scan_is args_word(struct args_reader *r, struct buf *out)
+{
+    static const char *const word[][2] = {{"None", "null"}, {"True", "true"}, {"False", "false"}};
+    const char *p = r->held.data;
+    size_t n = r->held.len;
+    for (size_t i = 0; i < 3; i++)
+        if (strlen(word[i][0]) == n && !memcmp(word[i][0], p, n))
+            return buf_str(out, word[i][1]) ? JSON_SCAN_BAD : JSON_SCAN_MORE;
+    if (!args_is_json(p, n))
+        return JSON_SCAN_BAD;
+    buf_add(out, p, n);
+    return JSON_SCAN_MORE;
 }
 
 void args_json_char(struct buf *out, char c)
@@ -51,8 +74,14 @@ void args_json_char(struct buf *out, char c)
 
 void args_json_name(struct args_reader *r, struct buf *out)
 {
-    buf_str(out, r->has_some ? ", \"" : "{\"");
+    buf_str(out, r->has_some ? ", " : "{");
     r->has_some = true;
+    args_json_key(r, out);
+}
+
+void args_json_key(const struct args_reader *r, struct buf *out)
+{
+    buf_char(out, '"');
     for (size_t i = 0; i < r->name.len; i++)
         args_json_char(out, r->name.data[i]);
     buf_str(out, "\": ");

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Arguments of a call that are no JSON, read as they come and told as JSON: parameters between
- * marks (TOOL_MARKED), or as Python's calls have them (TOOL_PYTHON). What has been told is the
- * beginning of a JSON object at any time; values whose kind is known only at their end are told
- * then, texts as they come.
+ * marks (TOOL_MARKED), as Python's calls have them (TOOL_PYTHON), or with bare names (TOOL_BARE).
+ * What has been told is the beginning of a JSON object at any time; values whose kind is known only
+ * at their end are told then, texts as they come.
  *
  * A value between marks is what the tool's schema lets it be (schema_types_of_member): a text where
  * only strings may stand; where others may, what reads as one of these, and else a text.
@@ -27,12 +27,13 @@ struct args_reader {
     struct buf name, held;
     struct json_scan scan;
     /* between marks */
-    size_t n_match[2]; /* of `value` and `value_json`; SIZE_MAX: it is not this one */
+    size_t n_match[2]; /* of `value` and `value_json`; SIZE_MAX: it is not this one. Bare: [0] of
+                        * the quote */
     uint32_t types;    /* of the value */
     bool drops_line;   /* a newline that comes next is the mark's */
     bool is_nested;    /* within a JSON value, whose strings may hold the mark */
     bool is_begun;     /* something but a space stands in the value */
-    /* as Python */
+    /* as Python, and bare */
     uint64_t kind[2]; /* a bit for each level: is it a dict, is it closed by ) */
     uint8_t depth, n_hex;
     uint32_t code;
@@ -53,9 +54,15 @@ enum json_scan_is args_reader_byte(struct args_reader *r, char c, struct buf *ou
 /* For its files: a byte of a text as JSON has it, and a member's name with what stands around. */
 void args_json_char(struct buf *out, char c);
 void args_json_name(struct args_reader *r, struct buf *out);
+void args_json_key(const struct args_reader *r, struct buf *out); /* the same without these */
 
 enum json_scan_is args_marked_byte(struct args_reader *r, char c, struct buf *out);
 enum json_scan_is args_python_byte(struct args_reader *r, char c, struct buf *out);
+enum json_scan_is args_bare_byte(struct args_reader *r, char c, struct buf *out);
+
+/* Words and numbers: a byte of one, and what is held, of which it is the end. */
+bool args_in_word(char c);
+enum json_scan_is args_word(struct args_reader *r, struct buf *out);
 
 /* Whether it is one JSON value, and nothing else. */
 bool args_is_json(const char *text, size_t n);

@@ -61,8 +61,9 @@ const struct tool_format *tool_format_told(const char *template)
 
 static bool writes(const struct tool_format *f, const char *piece, size_t n)
 {
-    const char *const text[] = {f->start, f->open, f->item, f->mid,   f->end,        f->between,
-                                f->close, f->lead, f->key,  f->value, f->value_json, f->value_end};
+    const char *const text[] = {f->start,      f->open,      f->item, f->mid, f->end,
+                                f->between,    f->close,     f->lead, f->key, f->value,
+                                f->value_json, f->value_end, f->quote};
     for (size_t i = 0; i < sizeof text / sizeof *text; i++)
         if (text[i] && memmem(text[i], strlen(text[i]), piece, n))
             return true;
@@ -110,7 +111,7 @@ static struct grammar_text text_of(const char *s)
 
 static bool is_marked(const struct tool_format *f)
 {
-    return f->shape == TOOL_MARKED || f->shape == TOOL_PYTHON;
+    return f->shape == TOOL_MARKED || f->shape == TOOL_PYTHON || f->shape == TOOL_BARE;
 }
 
 static struct grammar_marks marks_of(const struct tool_format *f)
@@ -121,6 +122,7 @@ static struct grammar_marks marks_of(const struct tool_format *f)
                                   .end = text_of(f->value_end),
                                   .between = text_of(f->next),
                                   .stop = text_of(f->stop),
+                                  .quote = f->quote,
                                   .is_python = f->shape == TOOL_PYTHON};
 }
 

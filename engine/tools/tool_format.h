@@ -23,7 +23,8 @@ enum tool_shape {
     TOOL_LIST,   /* an array of these */
     TOOL_NAMED,  /* item, the name, mid, and an object of arguments */
     TOOL_MARKED, /* item, the name, mid, and arguments between marks */
-    TOOL_PYTHON  /* a list of calls as Python has them */
+    TOOL_PYTHON, /* a list of calls as Python has them */
+    TOOL_BARE    /* item, the name, mid, and arguments with bare names and quotes of their own */
 };
 
 enum { TOOL_WORDS_MAX = 4 };
@@ -36,6 +37,7 @@ struct tool_format {
     /* each argument is key NAME value VALUE value_end, `next` between two; a text that is a value
      * holds no `stop`. value_json stands for `value` before what is no text; NULL: the same */
     const char *key, *value, *value_json, *value_end, *stop, *next;
+    const char *quote;                  /* of TOOL_BARE: before and behind a text, as it is */
     const char *behind[TOOL_WORDS_MAX]; /* what may stand behind a call; dropped */
     const char *words[TOOL_WORDS_MAX], *others[TOOL_WORDS_MAX];
     int id_len;       /* of calls' ids; 0: "call_" and 24 characters */

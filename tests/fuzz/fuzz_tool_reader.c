@@ -13,7 +13,7 @@
 static const struct tool_spec tool[] = {{.name = "f", .is_allowed = true},
                                         {.name = "get_weather", .is_allowed = true}};
 static const char *const form[] = {"hermes",      "mistral",  "mistral_args", "llama3_json",
-                                   "phi4_mini",   "apriel",   "deepseek_v3",  "deepseek_v31",
+                                   "phi4_mini",   "gemma4",   "deepseek_v3",  "deepseek_v31",
                                    "qwen3_coder", "glm45",    "minimax_m2",   "deepseek_v32",
                                    "kimi_k2",     "pythonic", "glm47",        "granite"};
 

@@ -151,6 +151,7 @@ static void test_forms(void **state)
          "{\"x\": true}<|tool_call_end|><|tool_call_begin|>functions.g:12"
          "<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|>"},
         {"pythonic", "[f(x=True), g()]"},
+        {"gemma4", "<|tool_call>call:f{x:true}<tool_call|><|tool_call>call:g{}<tool_call|>"},
         {"llama3_json", "{\"name\": \"f\", \"parameters\": {\"x\": true}}; {\"name\": \"g\", "
                         "\"parameters\": {}}"},
     };
@@ -164,23 +165,32 @@ static void test_forms(void **state)
     }
 }
 
+/* Of calls of one tool with this schema; NULL with an error. */
+static struct grammar *of_schema(const char *format, const char *text, bool is_held, struct err *e)
+{
+    struct jvalue s;
+    assert_good(test_jvalue_parse(&own_arena, text, strlen(text), &s, e), e);
+    struct tool_spec one = {.name = "t", .parameters = &s, .is_allowed = true};
+    struct tool_ask ask = {.tool = &one, .n_tool = 1, .is_asked = true, .keeps_all = is_held};
+    const struct grammar_calls *c =
+        tool_format_grammar(tool_format_find(format), &ask, &own_arena, e);
+    return c ? grammar_calls(c, NULL, e) : NULL;
+}
+
 /* Texts of one call of a tool with this schema, each behind + or -, as the reader takes them. */
 static void params(const char *format, const char *text, bool is_held, const char *texts)
 {
     struct err e = ERR_INIT;
-    struct jvalue s;
     char whole[600];
-    assert_good(test_jvalue_parse(&own_arena, text, strlen(text), &s, &e), &e);
-    struct tool_spec one = {.name = "t", .parameters = &s, .is_allowed = true};
-    struct tool_ask ask = {.tool = &one, .n_tool = 1, .is_asked = true, .keeps_all = is_held};
-    const struct grammar_calls *c =
-        tool_format_grammar(tool_format_find(format), &ask, &own_arena, &e);
-    struct grammar *g = c ? grammar_calls(c, NULL, &e) : NULL;
+    struct grammar *g = of_schema(format, text, is_held, &e);
     if (!g)
         fail_msg("%s: %s", text, e.msg);
     for (const char *p = texts; *p;) {
         size_t n = strcspn(p + 1, "~");
-        snprintf(whole, sizeof whole, *format == 'p' ? "[t(%.*s)]" : "<tool_call>t%.*s</tool_call>",
+        snprintf(whole, sizeof whole,
+                 strcmp(format, "pythonic") == 0 ? "[t(%.*s)]"
+                 : strcmp(format, "gemma4") == 0 ? "<|tool_call>call:t{%.*s}<tool_call|>"
+                                                 : "<tool_call>t%.*s</tool_call>",
                  (int)n, p + 1);
         holds(g, whole, *p == '+' ? MATCHES : REFUSED);
         p += n + 1 + (p[n + 1] == '~');
@@ -223,23 +233,44 @@ static void test_marked(void **state)
            "+a=\"b\\n\"~+a=\"\", l=[True, None, \"x\"]~-a='b'~-l=[]~-a=\"\", l=[true]~-a=\"\",");
 }
 
+#define Q "<|\"|>"
+
+/* Faults: a text with the form's quote in it, or in JSON's; quoted names, or white space, within.
+ */
+static void test_bare(void **state)
+{
+    (void)state;
+    params("gemma4",
+           "{\"properties\": {\"a\": {\"type\": \"string\", \"maxLength\": 5}, \"l\": {\"items\":"
+           " {\"enum\": [true, null, \"x\", {\"k\": [1, \"y\"]}]}}}, \"required\": [\"a\"]}",
+           true,
+           "+a:" Q Q "~+a:" Q "{\"\n" Q ",l:[true,null," Q "x" Q ",{k:[1," Q "y" Q "]}]~-a:" Q
+           "abcdef" Q "~-a:\"b\"~-~-a:" Q Q ", l:[]~-a:" Q Q ",l:[" Q "y" Q "]~-a:" Q "x" Q "y" Q);
+    params("gemma4",
+           "{\"properties\": {\"o\": {\"properties\": {\"n\": {\"type\": \"integer\"}},"
+           " \"additionalProperties\": {\"pattern\": \"^a+$\"}}}}",
+           true,
+           "+~+o:{}~+o:{n:3}~+o:{n:3,b c:" Q "aa" Q "}~-o:{\"n\":3}~-o:{n:" Q Q "}~-o:{b:" Q "b" Q
+           "}");
+    params("gemma4", "{\"properties\": {\"o\": {}}}", false,
+           "+o:{a:[1,{b:" Q "<|" Q "}],c:null}~+z:1.5~-o:{a :1}~-o:'x'~-o:{" Q "a" Q ":1}");
+}
+
 /* What the form cannot write is an error with its name. */
 static void test_names(void **state)
 {
+    static const char *const row[][3] = {
+        {"qwen3_coder", "{\"properties\": {\"a<b\": {}}}", "#/properties/a<b"},
+        {"gemma4", "{\"properties\": {\"a\": {\"properties\": {\"b:c\": {}}}}}",
+         "#/properties/a/properties/b:c"},
+        {"gemma4", "{\"properties\": {\"a\": {\"enum\": [\"x<|\\\"|>\"]}}}", "holds <|\"|>"}};
     struct err e = ERR_INIT;
-    struct jvalue s;
-    static const char text[] = "{\"properties\": {\"a<b\": {}}}";
     (void)state;
-    assert_good(test_jvalue_parse(&own_arena, text, strlen(text), &s, &e), &e);
-    struct tool_spec one = {.name = "t", .parameters = &s, .is_allowed = true};
-    struct tool_ask ask = {.tool = &one, .n_tool = 1, .is_asked = true, .keeps_all = true};
-    const struct grammar_calls *c =
-        tool_format_grammar(tool_format_find("qwen3_coder"), &ask, &own_arena, &e);
-    assert_null(grammar_calls(c, NULL, &e));
-    assert_non_null(strstr(e.msg, "#/properties/a<b"));
-    ask.keeps_all = false;
-    c = tool_format_grammar(tool_format_find("qwen3_coder"), &ask, &own_arena, &e);
-    struct grammar *g = grammar_calls(c, NULL, &e);
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        assert_null(of_schema(row[i][0], row[i][1], true, &e));
+        assert_non_null(strstr(e.msg, row[i][2]));
+    }
+    struct grammar *g = of_schema("qwen3_coder", row[0][1], false, &e);
     assert_non_null(g);
     grammar_unref(g);
 }
@@ -322,8 +353,8 @@ static void test_channels(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {T(test_asked),  T(test_words),   T(test_form),
-                                       T(test_forms),  T(test_marked),  T(test_names),
-                                       T(test_behind), T(test_channels)};
+    const struct CMUnitTest tests[] = {T(test_asked), T(test_words),  T(test_form),
+                                       T(test_forms), T(test_marked), T(test_bare),
+                                       T(test_names), T(test_behind), T(test_channels)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

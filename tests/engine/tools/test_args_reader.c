@@ -122,6 +122,38 @@ static void test_forms(void **state)
          "<|tool_calls_section_begin|><|tool_call_begin|>functions.f<|tool_call_argument",
          "<|tool_calls_section_begin|><|tool_call_begin|>functions.f<|tool_call_argument");
     both("pythonic", "[f(city='Ulm', n=2), now()]", want);
+    both(
+        "gemma4",
+        "<|tool_call>call:f{city:<|\"|>Ulm<|\"|>,n:2}<tool_call|><|tool_call>call:now{}<tool_call|>",
+        want);
+}
+
+#define Q "<|\"|>"
+
+static void test_bare(void **state)
+{
+    (void)state;
+    both("gemma4",
+         "So: <|tool_call>call:f{ city:" Q "a<|\"b{\"\\\n<<|" Q ", n: -2.5,on:true}<tool_call|>",
+         "So:|f({\"city\": \"a<|\\\"b{\\\"\\\\\\n<<|\", \"n\": -2.5, \"on\": true})");
+    both("gemma4",
+         "<|tool_call>call:f{at:[1,[true,None],[],{a:false,b c:{}}],o:{k:" Q Q ",l:[" Q "x" Q
+         "]}}<tool_call|>",
+         "|f({\"at\": [1, [true, null], [], {\"a\": false, \"b c\": {}}], \"o\": {\"k\": \"\", "
+         "\"l\": [\"x\"]}})");
+    const char *const words[] = {"<|tool_call>call:f{n:x}<tool_call|>",
+                                 "<|tool_call>call:f{{\"n\": 1}}<tool_call|>",
+                                 "<|tool_call>call:g{n:1}<tool_call|>",
+                                 "<|tool_call>call:f{at:[1}<tool_call|>",
+                                 "<|tool_call>call:f{n:1",
+                                 "<|tool_call>call:f{city:<|\"x" Q "}<tool_call|>",
+                                 "<|tool_call>call:f{:1}<tool_call|>",
+                                 "call:f{n:1}",
+                                 "<|tool_call>call:f{n:1 o:2}<tool_call|>"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        reads_with("gemma4", tool, 2, words[i], words[i], false);
+    reads_with("gemma4", tool, 2, "<|tool_call>call:f{city:" Q "Ul<|", "|f({\"city\": \"Ul)?",
+               true);
 }
 
 static void test_python(void **state)
@@ -211,8 +243,8 @@ static void test_told(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {T(test_types), T(test_texts),  T(test_around),
-                                       T(test_forms), T(test_python), T(test_numbers),
-                                       T(test_told)};
+    const struct CMUnitTest tests[] = {T(test_types),   T(test_texts),  T(test_around),
+                                       T(test_forms),   T(test_python), T(test_bare),
+                                       T(test_numbers), T(test_told)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
