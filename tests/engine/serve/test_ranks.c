@@ -24,7 +24,7 @@ enum { N = 9, N_ADAPTER = 3, PROMPT = 40, NEW = 10, CTX = 64, WAIT_S = 60 };
 
 /* Of one model's engine: requests of which every third has no adapter. */
 struct world {
-    const char *name;
+    const char *name, *adapter; /* what its adapters are of: "lora", or "experts" */
     int32_t prompt[N][PROMPT];
     struct gen_params params[N];
     struct gen_req req[N];
@@ -33,7 +33,7 @@ struct world {
 
 static const char *const adapters[N_ADAPTER] = {NULL, "lora", "lora_final"};
 
-static struct engine *start(const char *name, int tp, bool is_eager, bool keeps)
+static struct engine *start(const struct world *w, int tp, bool is_eager, bool keeps)
 {
     char dir[128], sub[160];
     struct err e = ERR_INIT;
@@ -45,11 +45,11 @@ static struct engine *start(const char *name, int tp, bool is_eager, bool keeps)
                                .tp = tp,
                                .is_eager = is_eager,
                                .no_prefix_cache = !keeps};
-    snprintf(dir, sizeof dir, "tests/golden/models/%s", name);
+    snprintf(dir, sizeof dir, "tests/golden/models/%s", w->name);
     struct engine *g = engine_on(dir, &o);
     assert_int_equal(engine_info(g)->n_rank, tp);
     for (int i = 1; i < N_ADAPTER; i++) {
-        snprintf(sub, sizeof sub, "%s/%s", dir, adapters[i]);
+        snprintf(sub, sizeof sub, "%s/%s%s", dir, w->adapter, i > 1 ? "_final" : "");
         assert_good(engine_adapter_load(g, adapters[i], sub, &e), &e);
     }
     return g;
@@ -71,9 +71,9 @@ static void ask_one(const struct world *w, struct engine *g, int i, struct reply
     reply_wait(r, submit(w, g, i), &w->req[i]);
 }
 
-static void world_init(struct world *w, const char *name, uint64_t n_vocab)
+static void world_init(struct world *w, const char *name, const char *adapter, uint64_t n_vocab)
 {
-    *w = (struct world){.name = name};
+    *w = (struct world){.name = name, .adapter = adapter};
     for (uint64_t i = 0; i < N; i++) {
         for (uint64_t k = 0; k < PROMPT; k++) /* a beginning that all share */
             w->prompt[i][k] = (int32_t)rng_below(3, k < 33 ? 0 : i + 1, k, n_vocab);
@@ -82,7 +82,7 @@ static void world_init(struct world *w, const char *name, uint64_t n_vocab)
         w->req[i] = (struct gen_req){
             .prompt = w->prompt[i], .n_prompt = PROMPT - (int64_t)i, .params = &w->params[i]};
     }
-    struct engine *g = start(name, 1, false, false);
+    struct engine *g = start(w, 1, false, false);
     for (int i = 0; i < N; i++)
         ask_one(w, g, i, &w->one[i]);
     engine_free(g);
@@ -123,13 +123,14 @@ static void in_company(const struct world *w, struct engine *g, const struct rep
     }
 }
 
-/* Faults: an adapter's half cut at the wrong place, or by the wrong axis; a group that a follower
+/* Faults: an adapter's half cut at the wrong place, or by the wrong axis, or one of experts that is
+ * cut at all; a group that a follower
  * gives another adapter; bits that depend on the company. */
 static void check_size(const struct world *w, int tp)
 {
     struct reply alone[N];
     char what[64];
-    struct engine *g = start(w->name, tp, false, false);
+    struct engine *g = start(w, tp, false, false);
     snprintf(what, sizeof what, "%s, %d ranks", w->name, tp);
     for (int i = 0; i < N; i++) {
         ask_one(w, g, i, &alone[i]);
@@ -137,7 +138,7 @@ static void check_size(const struct world *w, int tp)
     }
     in_company(w, g, alone, what);
     engine_free(g);
-    g = start(w->name, tp, tp == 2, true); /* eager, and with prefixes that are found again */
+    g = start(w, tp, tp == 2, true); /* eager, and with prefixes that are found again */
     in_company(w, g, alone, what);
     in_company(w, g, alone, what);
     engine_free(g);
@@ -148,13 +149,16 @@ static void check_size(const struct world *w, int tp)
 static void as_one_rank(void **state)
 {
     static const struct {
-        const char *name;
+        const char *name, *adapter;
         uint64_t n_vocab;
-    } models[] = {{"llama_plain", 200}, {"qwen2", 170}, {"gpt2", 170}};
+    } models[] = {
+        {"llama_plain", "lora", 200},      {"qwen2", "lora", 170},      {"gpt2", "lora", 170},
+        {"qwen3_moe", "experts", 170},     {"mixtral", "experts", 170}, {"gpt_oss", "experts", 170},
+        {"gemma4_experts", "experts", 170}};
     (void)state;
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         struct world w;
-        world_init(&w, models[i].name, models[i].n_vocab);
+        world_init(&w, models[i].name, models[i].adapter, models[i].n_vocab);
         check_size(&w, 2);
         check_size(&w, 4);
         world_release(&w);
@@ -170,8 +174,8 @@ static void adapters_come_and_go(void **state)
     struct reply r;
     struct err e = ERR_INIT;
     (void)state;
-    world_init(&w, "llama_plain", 200);
-    struct engine *g = start("llama_plain", 2, false, true);
+    world_init(&w, "llama_plain", "lora", 200);
+    struct engine *g = start(&w, 2, false, true);
     size_t before = mem_stat().now_bytes;
     for (int round = 0; round < 4; round++) {
         for (int i = 0; i < N; i++)

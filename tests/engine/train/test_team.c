@@ -233,6 +233,18 @@ static void adapters(void **state)
     }
 }
 
+/* Faults: as above, of halves of each expert, which no rank has a part of alone; a gradient of
+ * theirs that is summed over ranks that have the whole. */
+static void adapters_of_experts(void **state)
+{
+    static const char *const mixtures[] = {"qwen3_moe", "mixtral", "gpt_oss", "gemma4_experts"};
+    struct train_options o = some;
+    (void)state;
+    o.lora.target[0] = "experts", o.lora.target[1] = "o_proj", o.lora.n_target = 2;
+    for (size_t i = 0; i < sizeof mixtures / sizeof *mixtures; i++)
+        all_sizes(mixtures[i], &o);
+}
+
 /* Faults: a pair whose rows are two ranks', a reference that is a rank's own, a graph of it that
  * has the adapter. */
 static void preferences(void **state)
@@ -422,9 +434,10 @@ static void trained_is_served(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(adapters),     cmocka_unit_test(preferences),
-        cmocka_unit_test(whole_models), cmocka_unit_test(other_sizes_go_on),
-        cmocka_unit_test(a_rank_fails), cmocka_unit_test(trained_is_served),
+        cmocka_unit_test(adapters),          cmocka_unit_test(adapters_of_experts),
+        cmocka_unit_test(preferences),       cmocka_unit_test(whole_models),
+        cmocka_unit_test(a_rank_fails),      cmocka_unit_test(other_sizes_go_on),
+        cmocka_unit_test(trained_is_served),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
