@@ -5,6 +5,7 @@
  */
 #include "kernels/x86/block_avx512.h"
 #include "kernels/x86/tile_avx512.h"
+#include "kernels/x86/tile_nested_avx512.h"
 #include "kernels/x86/tile_nf4_avx512.h"
 
 static inline struct tile_out out_of_panel(const struct tile_out *first, int p)

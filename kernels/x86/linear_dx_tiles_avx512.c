@@ -3,6 +3,7 @@
  * Turns a 32 x 32 tile of a packed weight over, quarters or halves at a time.
  */
 #include "kernels/x86/block_avx512.h"
+#include "kernels/x86/tile_nested_avx512.h"
 #include "kernels/x86/tile_nf4_avx512.h"
 #include "kernels/x86/transpose_avx512.h"
 
@@ -100,12 +101,16 @@ TILE_INLINE void turn_codes(enum k_type type, const char *tile, int64_t left, co
 
 TILE_INLINE void open_tile(enum k_type type, const struct turn *t, float *to)
 {
-    for (int64_t i = t->first; i < t->first + K_NR; i++, to += K_NR) {
-        struct tile_nested s = tile_nested_at(type, t->tile, i);
-        __m512 w[2];
-        tile_nested_input(type, t->tile, i, &s, w);
-        _mm512_store_ps(to, w[0]);
-        _mm512_store_ps(to + 16, w[1]);
+    for (int64_t i = t->first; i < t->first + K_NR; i += TILE_FOUR) {
+        const struct tile_nested s = tile_nested_scales(type, t->tile, i);
+        const struct tile_opened o = tile_nested_open(type, t->tile, i);
+#pragma GCC unroll 4
+        for (int k = 0; k < TILE_FOUR; k++, to += K_NR) {
+            __m512 w[2];
+            tile_nested_weights(type, t->tile, i + k, k, &o, &s, w);
+            _mm512_store_ps(to, w[0]);
+            _mm512_store_ps(to + 16, w[1]);
+        }
     }
 }
 

@@ -18,24 +18,40 @@ static const char *codes_at(const struct k_weight *w, int64_t panel, int64_t lo,
     return room;
 }
 
+/* Group g of a panel for rows [row, row + h); room: for codes where the weight ends within it. */
+static struct q8_call call_at(const struct k_linear *a, int64_t panel, int64_t g, int64_t row,
+                              char *room)
+{
+    const struct k_weight *w = &a->w;
+    int64_t lo = g * K_Q8_GROUP;
+    struct q8_call q = {.codes = codes_at(w, panel, lo, room),
+                        .x = (const struct q8_group *)a->rows + g * a->m + row};
+    if (format_is_nested(w->type)) {
+        q.at = lo % K_NESTED;
+    } else {
+        q.at = lo % format_group(w->type);
+        q.scale = linear_scales(w, panel, lo / format_group(w->type));
+    }
+    return q;
+}
+
 /* Rows [row, row + h) of a panel, counted from the weight's first. */
 static void some_rows(const struct q8_isa *isa, const struct k_linear *a, int64_t panel,
                       int64_t row, int64_t h, float *total)
 {
     const struct k_weight *w = &a->w;
     _Alignas(64) char room[Q8_CODES_MAX];
+    const bool is_few = h <= isa->few_max && isa->few[w->type];
+    int64_t g = 0, whole = is_few ? linear_k_stored(w->type, w->k) / K_Q8_GROUP : 0;
     memset(total, 0, (size_t)(h * K_NR) * sizeof *total);
-    for (int64_t g = 0; g < q8_groups(w->k); g++) {
-        int64_t lo = g * K_Q8_GROUP;
-        struct q8_call q = {.codes = codes_at(w, panel, lo, room),
-                            .x = (const struct q8_group *)a->rows + g * a->m + row,
-                            .h = h,
-                            .total = total};
-        if (format_is_nested(w->type))
-            q.at = lo % K_NESTED;
+    for (; g < q8_groups(w->k); g = g < whole ? whole : g + 1) {
+        struct q8_call q = call_at(a, panel, g, row, room);
+        q.h = h;
+        q.total = total;
+        if (g < whole)
+            isa->few[w->type](&q, a->m, whole);
         else
-            q.scale = linear_scales(w, panel, lo / format_group(w->type));
-        isa->group[w->type](&q);
+            isa->group[w->type](&q);
     }
     int64_t first = panel * K_NR;
     float *y = a->y + row * a->ld_y + first - a->panel_lo * K_NR;

@@ -3,6 +3,7 @@
  * linear_q8 on x86, but for its arithmetic: a group of a panel's codes is opened once, in registers
  * or in the first cache, and passes some rows, whose totals wait in scratch. So the rows of a group
  * stand next to each other (kernels/q8.h), and a row alone reads its panel once from end to end.
+ * The totals of few rows may stay in registers on the way.
  *
  * Thread: any; no state.
  */
@@ -23,7 +24,7 @@ enum {
 struct q8_call {
     const char *codes; /* of int4k and int6k the block, else the group's */
     const char *scale; /* [32] as stored; of nested ones not used */
-    int64_t at;        /* the group's first input in its block */
+    int64_t at;        /* the group's first input in its block, of others: under its scale */
     const struct q8_group *x;
     int64_t h;
     float *total; /* [h][32], 64-aligned */
@@ -31,6 +32,10 @@ struct q8_call {
 
 struct q8_isa {
     void (*group[K_TYPE_COUNT])(const struct q8_call *q);
+    /* n whole groups from that of q on, whose rows stand m groups apart, for at most few_max rows;
+     * NULL: by `group`, one by one. */
+    void (*few[K_TYPE_COUNT])(const struct q8_call *q, int64_t m, int64_t n);
+    int64_t few_max;
     /* h rows of totals to where they go. */
     void (*out)(const struct tile_out *out, int64_t h, const float *total);
 };

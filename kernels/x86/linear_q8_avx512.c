@@ -3,25 +3,20 @@
  * linear_q8 with vpdpbusd, which adds four products of a byte without and one with a sign: codes of
  * weights are taken as what they are above the least that there is, and the rows' sums take that
  * away. A group of 32 outputs is 16 vectors, which stay in registers while the rows pass, four at a
- * time, for a product takes five cycles and two begin in each.
+ * time, for a product takes five cycles and two begin in each. Up to four rows have their totals in
+ * registers over all of a panel, and read it without a call between its groups.
  */
 #include "kernels/variants.h"
 #include "kernels/x86/linear_q8.h"
-#include "kernels/x86/tile_avx512.h"
+#include "kernels/x86/tile_nested_avx512.h"
 
-enum { QUADS = K_Q8_GROUP / 4, ROWS = 4, AHEAD_BYTES = 4 << 10 };
-
-/* Outputs 0 to 15, by lane. */
-TILE_INLINE __m512i lanes(void)
-{
-    return _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-}
+enum { QUADS = K_Q8_GROUP / 4, ROWS = 4 };
 
 /* Of four inputs: outputs [0, 16) and [16, 32), four bytes each. */
 TILE_INLINE void quad_int4(const char *codes, __m512i w[2])
 {
     const __m512i low = _mm512_set1_epi32(0x0f0f0f0f);
-    __m512i both = _mm512_mullo_epi32(lanes(), _mm512_set1_epi32(0x00010001));
+    __m512i both = _mm512_mullo_epi32(tile_lanes(), _mm512_set1_epi32(0x00010001));
     __m512i turn = _mm512_add_epi32(both, _mm512_set1_epi32(16 << 16));
     __m512i v = _mm512_permutexvar_epi16(turn, _mm512_loadu_si512(codes));
     w[0] = _mm512_and_si512(v, low);
@@ -46,37 +41,10 @@ TILE_INLINE void quad_int8(enum k_type type, const char *codes, __m512i w[2])
     w[1] = int8_above(type, _mm512_unpackhi_epi16(a, b));
 }
 
-/* Where four inputs' bytes of an output come from: input i has `stride` of them, of which every
- * stride outputs share one. */
-TILE_INLINE __m512i across(int stride)
-{
-    __m512i o = _mm512_and_si512(lanes(), _mm512_set1_epi32(stride - 1));
-    __m512i four = _mm512_mullo_epi32(o, _mm512_set1_epi32(0x01010101));
-    return _mm512_add_epi32(four, _mm512_set1_epi32(stride << 8 | stride << 17 | stride * 3 << 24));
-}
-
-TILE_INLINE void quad_nested(enum k_type type, const char *block, int64_t i, __m512i w[2])
-{
-    const __m512i low = _mm512_set1_epi32(0x0f0f0f0f), upper = _mm512_set1_epi32(0x30303030);
-    __m512i v =
-        _mm512_permutexvar_epi8(across(16), _mm512_loadu_si512(block + nested_low_at(type, i)));
-    w[0] = _mm512_and_si512(v, low);
-    w[1] = _mm512_and_si512(_mm512_srli_epi16(v, 4), low);
-    if (type == K_INT4K)
-        return;
-    const __m512i up = _mm512_setr_epi32(4, 4, 4, 4, 4, 4, 4, 4, 2, 2, 2, 2, 2, 2, 2, 2);
-    const __m512i down = _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 2, 2, 2, 2, 2, 2);
-    const void *at = block + nested_high_at(type, i);
-    __m512i h = _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)at));
-    h = _mm512_permutexvar_epi8(across(8), h);
-    w[0] = _mm512_or_si512(w[0], _mm512_and_si512(_mm512_sllv_epi32(h, up), upper));
-    w[1] = _mm512_or_si512(w[1], _mm512_and_si512(_mm512_srlv_epi32(h, down), upper));
-}
-
 TILE_INLINE void quad_at(enum k_type type, const struct q8_call *q, int i, __m512i w[2])
 {
     if (format_is_nested(type))
-        quad_nested(type, q->codes, q->at + 4 * i, w);
+        tile_nested_stored(type, q->codes, q->at + 4 * i, w);
     else if (type == K_INT4)
         quad_int4(q->codes + i * 2 * TILE_INT4_STEP_BYTES, w);
     else
@@ -87,13 +55,13 @@ TILE_INLINE void quad_at(enum k_type type, const struct q8_call *q, int i, __m51
  * before it is read, beside what the hardware finds by itself. */
 TILE_INLINE void ask(enum k_type type, const struct q8_call *q, int i)
 {
-    const char *at = q->codes + AHEAD_BYTES;
-    if (format_is_nested(type))
-        at += nested_low_at(type, q->at + 4 * i);
-    else
-        at += i * 2 * format_stream(type, 0).bytes;
+    if (format_is_nested(type)) {
+        tile_nested_ask(type, q->codes, q->at + 4 * i);
+        return;
+    }
+    const char *at = q->codes + TILE_AHEAD_BYTES + i * 2 * format_stream(type, 0).bytes;
     _mm_prefetch(at, _MM_HINT_T0);
-    if (type != K_INT4 && type != K_INT4K)
+    if (type != K_INT4)
         _mm_prefetch(at + LINE_BYTES, _MM_HINT_T0);
 }
 
@@ -138,41 +106,73 @@ TILE_INLINE struct q8_scales scales_of(enum k_type type, const struct q8_call *q
     return s;
 }
 
-/* h rows, a constant. */
-TILE_INLINE void rows_group(enum k_type type, int h, const __m512i w[QUADS][2],
-                            const struct q8_scales *s, const struct q8_group *x, float *total)
+/* The sums of h rows over part `part` of a group, which has `n` quads; w: all of the group opened,
+ * NULL: opened here. A row alone has its quads by turns in two pairs of sums. */
+TILE_INLINE void part_sums(enum k_type type, int h, int part, int n, const __m512i (*w)[2],
+                           const struct q8_call *q, __m512i sum[ROWS * 2])
+{
+    const int second = h == 1 && n == QUADS ? 2 : 0;
+    sum[2] = sum[3] = _mm512_setzero_si512();
+#pragma GCC unroll 4
+    for (int r = 0; r < h; r++)
+        sum[r * 2] = sum[r * 2 + 1] = begin(type, q->x + r, part);
+#pragma GCC unroll 8
+    for (int i = part * n; i < part * n + n; i++) {
+        __m512i open[2];
+        if (w) {
+            open[0] = w[i][0];
+            open[1] = w[i][1];
+        } else {
+            ask(type, q, i);
+            quad_at(type, q, i, open);
+        }
+#pragma GCC unroll 4
+        for (int r = 0; r < h; r++) {
+            __m512i *to = sum + r * 2 + i % 2 * second;
+            int32_t four;
+            memcpy(&four, q->x[r].code + 4 * i, sizeof four);
+            __m512i v = _mm512_set1_epi32(four);
+            to[0] = _mm512_dpbusd_epi32(to[0], open[0], v);
+            to[1] = _mm512_dpbusd_epi32(to[1], open[1], v);
+        }
+    }
+    if (second) {
+        sum[0] = _mm512_add_epi32(sum[0], sum[2]);
+        sum[1] = _mm512_add_epi32(sum[1], sum[3]);
+    }
+}
+
+/* h rows, a constant, over a group: what it adds to their totals t. */
+TILE_INLINE void rows_group(enum k_type type, int h, const __m512i (*w)[2],
+                            const struct q8_scales *s, const struct q8_call *q, __m512 *t)
 {
     const int parts = K_Q8_GROUP / q8_span(type), n = QUADS / parts;
-    __m512 t[ROWS * 2];
-    tile_load(h * 2, t, total);
 #pragma GCC unroll 2
     for (int part = 0; part < parts; part++) {
         __m512i sum[ROWS * 2];
-#pragma GCC unroll 4
-        for (int r = 0; r < h; r++)
-            sum[r * 2] = sum[r * 2 + 1] = begin(type, x + r, part);
-#pragma GCC unroll 8
-        for (int i = part * n; i < part * n + n; i++) {
-#pragma GCC unroll 4
-            for (int r = 0; r < h; r++) {
-                int32_t four;
-                memcpy(&four, x[r].code + 4 * i, sizeof four);
-                __m512i v = _mm512_set1_epi32(four);
-                sum[r * 2] = _mm512_dpbusd_epi32(sum[r * 2], w[i][0], v);
-                sum[r * 2 + 1] = _mm512_dpbusd_epi32(sum[r * 2 + 1], w[i][1], v);
-            }
-        }
+        part_sums(type, h, part, n, w, q, sum);
 #pragma GCC unroll 8
         for (int r = 0; r < h * 2; r++) {
-            __m512 v = _mm512_mul_ps(_mm512_set1_ps(x[r / 2].scale), _mm512_cvtepi32_ps(sum[r]));
+            __m512 v = _mm512_mul_ps(_mm512_set1_ps(q->x[r / 2].scale), _mm512_cvtepi32_ps(sum[r]));
             t[r] = _mm512_fmadd_ps(s->scale[part][r % 2], v, t[r]);
         }
     }
     const int mins = format_is_nested(type) ? h * 2 : 0;
 #pragma GCC unroll 8
     for (int r = 0; r < mins; r++)
-        t[r] = _mm512_fnmadd_ps(s->min[r % 2], _mm512_set1_ps(x[r / 2].weighed), t[r]);
-    tile_store(h * 2, t, total);
+        t[r] = _mm512_fnmadd_ps(s->min[r % 2], _mm512_set1_ps(q->x[r / 2].weighed), t[r]);
+}
+
+/* Rows [r, r + h) of a call, whose group is open. */
+TILE_INLINE void rows_open(enum k_type type, int h, int64_t r, const __m512i (*w)[2],
+                           const struct q8_scales *s, const struct q8_call *q)
+{
+    struct q8_call some = *q;
+    __m512 t[ROWS * 2];
+    some.x += r;
+    tile_load(h * 2, t, q->total + r * K_NR);
+    rows_group(type, h, w, s, &some, t);
+    tile_store(h * 2, t, q->total + r * K_NR);
 }
 
 TILE_INLINE void group(enum k_type type, const struct q8_call *q)
@@ -186,14 +186,60 @@ TILE_INLINE void group(enum k_type type, const struct q8_call *q)
     }
     int64_t r = 0;
     for (; r + ROWS <= q->h; r += ROWS)
-        rows_group(type, ROWS, w, &s, q->x + r, q->total + r * K_NR);
+        rows_open(type, ROWS, r, w, &s, q);
     switch (q->h - r) {
     case 3:
-        return rows_group(type, 3, w, &s, q->x + r, q->total + r * K_NR);
+        return rows_open(type, 3, r, w, &s, q);
     case 2:
-        return rows_group(type, 2, w, &s, q->x + r, q->total + r * K_NR);
+        return rows_open(type, 2, r, w, &s, q);
     case 1:
-        return rows_group(type, 1, w, &s, q->x + r, q->total + r * K_NR);
+        return rows_open(type, 1, r, w, &s, q);
+    }
+}
+
+/* To the next group; `at` begins anew with each block, or scale. */
+TILE_INLINE void next_group(enum k_type type, int64_t m, struct q8_call *q)
+{
+    const struct k_stream codes = format_stream(type, 0);
+    const int64_t span = format_is_nested(type) ? K_NESTED : format_group(type);
+    q->x += m;
+    q->at += K_Q8_GROUP;
+    if (!format_is_nested(type))
+        q->codes += K_Q8_GROUP / codes.inputs * codes.bytes;
+    if (q->at < span)
+        return;
+    q->at = 0;
+    if (format_is_nested(type))
+        q->codes += codes.bytes;
+    else
+        q->scale += format_stream(type, 1).bytes;
+}
+
+/* h rows, a constant, over n groups. */
+TILE_INLINE void few_rows(enum k_type type, int h, const struct q8_call *first, int64_t m,
+                          int64_t n)
+{
+    struct q8_call q = *first;
+    __m512 t[ROWS * 2];
+    tile_load(h * 2, t, q.total);
+    for (int64_t g = 0; g < n; g++, next_group(type, m, &q)) {
+        const struct q8_scales s = scales_of(type, &q);
+        rows_group(type, h, NULL, &s, &q, t);
+    }
+    tile_store(h * 2, t, q.total);
+}
+
+TILE_INLINE void few(enum k_type type, const struct q8_call *q, int64_t m, int64_t n)
+{
+    switch (q->h) {
+    case 4:
+        return few_rows(type, 4, q, m, n);
+    case 3:
+        return few_rows(type, 3, q, m, n);
+    case 2:
+        return few_rows(type, 2, q, m, n);
+    case 1:
+        return few_rows(type, 1, q, m, n);
     }
 }
 
@@ -202,9 +248,19 @@ static void group_int8(const struct q8_call *q)
     group(K_INT8, q);
 }
 
+static void few_int8(const struct q8_call *q, int64_t m, int64_t n)
+{
+    few(K_INT8, q, m, n);
+}
+
 static void group_int8g(const struct q8_call *q)
 {
     group(K_INT8G, q);
+}
+
+static void few_int8g(const struct q8_call *q, int64_t m, int64_t n)
+{
+    few(K_INT8G, q, m, n);
 }
 
 static void group_int8c(const struct q8_call *q)
@@ -212,9 +268,19 @@ static void group_int8c(const struct q8_call *q)
     group(K_INT8C, q);
 }
 
+static void few_int8c(const struct q8_call *q, int64_t m, int64_t n)
+{
+    few(K_INT8C, q, m, n);
+}
+
 static void group_int4(const struct q8_call *q)
 {
     group(K_INT4, q);
+}
+
+static void few_int4(const struct q8_call *q, int64_t m, int64_t n)
+{
+    few(K_INT4, q, m, n);
 }
 
 static void group_int4k(const struct q8_call *q)
@@ -222,9 +288,19 @@ static void group_int4k(const struct q8_call *q)
     group(K_INT4K, q);
 }
 
+static void few_int4k(const struct q8_call *q, int64_t m, int64_t n)
+{
+    few(K_INT4K, q, m, n);
+}
+
 static void group_int6k(const struct q8_call *q)
 {
     group(K_INT6K, q);
+}
+
+static void few_int6k(const struct q8_call *q, int64_t m, int64_t n)
+{
+    few(K_INT6K, q, m, n);
 }
 
 static void out_rows(const struct tile_out *out, int64_t h, const float *total)
@@ -245,6 +321,13 @@ void linear_q8_avx512(const void *args, const struct k_slice *s)
                                                 [K_INT4] = group_int4,
                                                 [K_INT4K] = group_int4k,
                                                 [K_INT6K] = group_int6k},
+                                      .few = {[K_INT8] = few_int8,
+                                              [K_INT8G] = few_int8g,
+                                              [K_INT8C] = few_int8c,
+                                              [K_INT4] = few_int4,
+                                              [K_INT4K] = few_int4k,
+                                              [K_INT6K] = few_int6k},
+                                      .few_max = ROWS,
                                       .out = out_rows};
     linear_q8_run(&isa, args, s);
 }
