@@ -118,6 +118,8 @@ kernel_fn *const kernel_rows_avx2[KERNEL_COUNT] = {
     /* optimizer */
     [K_adamw] = adamw_avx2,
     [K_adamw_weight] = adamw_weight_avx2,
+    [K_moments_unpack] = moments_unpack_avx2,
+    [K_moments_pack] = moments_pack_avx2,
     [K_sum_sq] = sum_sq_avx2,
 };
 
@@ -199,6 +201,8 @@ kernel_fn *const kernel_rows_avx512[KERNEL_COUNT] = {
     /* optimizer */
     [K_adamw] = adamw_avx512,
     [K_adamw_weight] = adamw_weight_avx512,
+    [K_moments_unpack] = moments_unpack_avx512,
+    [K_moments_pack] = moments_pack_avx512,
     [K_sum_sq] = sum_sq_avx512,
 };
 

@@ -22,6 +22,11 @@ static inline vi vi_add(vi a, vi b)
     return _mm256_add_epi32(a, b);
 }
 
+static inline vi vi_mul(vi a, vi b) /* the lower halves of the products */
+{
+    return _mm256_mullo_epi32(a, b);
+}
+
 static inline void vi_store(int32_t *p, vi a)
 {
     _mm256_storeu_si256((__m256i *)(void *)p, a);
@@ -61,6 +66,18 @@ static inline void vi_mul_wide(vi a, vi b, vi *hi, vi *lo)
     vi odd = _mm256_mul_epu32(_mm256_srli_epi64(a, 32), _mm256_srli_epi64(b, 32));
     *lo = _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xaa);
     *hi = _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xaa);
+}
+
+/* Bytes, a whole vector of lanes. */
+static inline vi vi_load8(const uint8_t *p)
+{
+    return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p));
+}
+
+static inline void vi_store8(uint8_t *p, vi a) /* of lanes below 256 */
+{
+    __m128i half = _mm_packus_epi32(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1));
+    _mm_storel_epi64((__m128i *)(void *)p, _mm_packus_epi16(half, half));
 }
 
 /* 16-bit numbers, as the low halves of lanes. There is no masked access of this width: a tail goes

@@ -22,6 +22,11 @@ static inline vi vi_add(vi a, vi b)
     return _mm512_add_epi32(a, b);
 }
 
+static inline vi vi_mul(vi a, vi b) /* the lower halves of the products */
+{
+    return _mm512_mullo_epi32(a, b);
+}
+
 static inline void vi_store(int32_t *p, vi a)
 {
     _mm512_storeu_si512(p, a);
@@ -59,6 +64,17 @@ static inline void vi_mul_wide(vi a, vi b, vi *hi, vi *lo)
     vi odd = _mm512_mul_epu32(_mm512_srli_epi64(a, 32), _mm512_srli_epi64(b, 32));
     *lo = _mm512_mask_blend_epi32(0xaaaa, even, _mm512_slli_epi64(odd, 32));
     *hi = _mm512_mask_blend_epi32(0xaaaa, _mm512_srli_epi64(even, 32), odd);
+}
+
+/* Bytes, a whole vector of lanes. */
+static inline vi vi_load8(const uint8_t *p)
+{
+    return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
+}
+
+static inline void vi_store8(uint8_t *p, vi a) /* of lanes below 256 */
+{
+    _mm_storeu_si128((__m128i *)(void *)p, _mm512_cvtepi32_epi8(a));
 }
 
 /* 16-bit numbers, as the low halves of lanes. */

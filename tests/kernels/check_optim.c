@@ -324,7 +324,7 @@ static void moments_run(struct check *c, int64_t n, enum check_kind kind, bool i
                           .n = n,
                           .is_second = is_second,
                           .seed = moment_seed(9, is_second),
-                          .first = 77};
+                          .first = (INT64_C(1) << 32) - 1000};
     struct k_moments ref = a;
     ref.code = check_dup(c, a.code, (size_t)n, 1);
     ref.power = check_dup(c, a.power, powers, 1);
