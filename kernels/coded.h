@@ -16,8 +16,12 @@
  *   int4k 64 bytes: of each 64 inputs 32 bytes, in whose low nibbles are the first of them
  *   int6k 128 bytes: 32 more than what it counts
  *
- * What is coded as int4k may become an int6k. Two have the scale in f32 and K_NESTED inputs to a
- * block:
+ * What is coded as int4k may become an int6k. Smaller blocks, of CODED_INPUTS, are those of
+ *
+ *   int8k 32 bytes: signed, behind d, dmin, two scales and two mins
+ *
+ * which the others that have no scale in f32 may become, too. Two have one, and K_NESTED inputs to
+ * a block:
  *
  *   int8c 128 bytes: signed, -128 to 127
  *   fp8   128 bytes: e4m3, sign, four bits of exponent, three more; never its NaN, 0x7f
@@ -49,6 +53,8 @@ enum {
     CODED_INT4K_BYTES = CODED_INT4K_HEAD + K_NESTED / 2,
     CODED_INT6K_HEAD = 4 + 8 + 4,
     CODED_INT6K_BYTES = CODED_INT6K_HEAD + K_NESTED,
+    CODED_INT8K_HEAD = 4 + 2 + 2,
+    CODED_INT8K_BYTES = CODED_INT8K_HEAD + CODED_INPUTS,
     CODED_WIDE_SCALE_BYTES = 4,
     CODED_WIDE_BYTES = CODED_WIDE_SCALE_BYTES + K_INT8C_GROUP,
     CODED_NF4_BYTES = CODED_WIDE_SCALE_BYTES + K_NF4_GROUP / 2,
@@ -71,15 +77,15 @@ CODED_INLINE bool coded_is_four(enum k_type type)
 CODED_INLINE bool coded_has(enum k_type type)
 {
     return coded_is_four(type) || type == K_INT8G || type == K_INT4K || type == K_INT6K ||
-           type == K_NF4 || coded_is_wide(type);
+           type == K_INT8K || type == K_NF4 || coded_is_wide(type);
 }
 
 /* Inputs of a block. */
 CODED_INLINE int64_t coded_inputs(enum k_type type)
 {
-    return coded_is_four(type) || type == K_INT8G ? (int)CODED_INPUTS
-           : type == K_NF4                        ? (int)K_NF4_GROUP
-                                                  : (int)K_NESTED;
+    return coded_is_four(type) || type == K_INT8G || type == K_INT8K ? (int)CODED_INPUTS
+           : type == K_NF4                                           ? (int)K_NF4_GROUP
+                                                                     : (int)K_NESTED;
 }
 
 /* Bytes of n inputs, which are whole blocks. */
@@ -90,6 +96,7 @@ CODED_INLINE int64_t coded_bytes(enum k_type type, int64_t n)
             : type == K_INT8G     ? CODED_INT8G_BYTES
             : type == K_NF4       ? CODED_NF4_BYTES
             : type == K_INT4K     ? CODED_INT4K_BYTES
+            : type == K_INT8K     ? CODED_INT8K_BYTES
             : coded_is_wide(type) ? CODED_WIDE_BYTES
                                   : CODED_INT6K_BYTES);
 }
@@ -186,6 +193,8 @@ CODED_INLINE int coded_code(enum k_type type, const uint8_t *block, int64_t i)
         return block[CODED_INT4K_HEAD + i / 64 * 32 + i % 32] >> i % 64 / 32 * 4 & 15;
     if (type == K_INT6K)
         return block[CODED_INT6K_HEAD + i] - 32;
+    if (type == K_INT8K)
+        return (int8_t)block[CODED_INT8K_HEAD + i];
     return coded_four(type, coded_nibble(block, i));
 }
 

@@ -12,7 +12,7 @@
  *   int8  [panel][k/2][64], then scales [panel][group][32]
  *   int8g [panel][k/2][64], then scales [panel][group][32] of f16
  *   int4  [panel][k/2][32], then scales [panel][group][32] of f16
- *   int4k, int6k  [panel][k/128] blocks, of kernels/nested.h; rows stay f32
+ *   int4k, int6k, int8k  [panel][k/128] blocks, of kernels/nested.h; rows stay f32
  *   int8c, fp8    [panel][k/2][64], then scales [panel][group][32], as int8
  *   mxfp4 [panel][k/2][32], then scales [panel][group][32] of f16, as int4
  *   nf4   [panel][k]  [16], then scales [panel][group][32]; rows stay f32
@@ -143,11 +143,11 @@ static inline int64_t linear_nf4_at(int64_t o, int64_t i)
     return i * K_NR + o % 16 * 2 + o / 16;
 }
 
-/* And of nested scales: of the code's lower four bits. */
+/* And of nested scales: of the code's lower four bits; of int8k the byte. */
 static inline int64_t linear_nested_at(enum k_type type, int64_t o, int64_t i)
 {
-    int64_t byte = i / K_NESTED * nested_bytes(type) + nested_low_at(type, i % K_NESTED) + o % 16;
-    return byte * 2 + o / 16;
+    int64_t first = i / K_NESTED * nested_bytes(type) + nested_low_at(type, i % K_NESTED);
+    return type == K_INT8K ? first + o : (first + o % 16) * 2 + o / 16;
 }
 
 static inline int64_t linear_int4k_at(int64_t o, int64_t i)
@@ -158,6 +158,11 @@ static inline int64_t linear_int4k_at(int64_t o, int64_t i)
 static inline int64_t linear_int6k_at(int64_t o, int64_t i)
 {
     return linear_nested_at(K_INT6K, o, i);
+}
+
+static inline int64_t linear_int8k_at(int64_t o, int64_t i)
+{
+    return linear_nested_at(K_INT8K, o, i);
 }
 
 /* Sign and magnitude of a code; -0 does not occur. */
@@ -224,8 +229,9 @@ static inline float linear_fp8_get(const void *panel, int64_t o, int64_t i)
 static inline float linear_nested_get(enum k_type type, const void *panel, int64_t o, int64_t i)
 {
     const uint8_t *block = (const uint8_t *)panel + i / K_NESTED * nested_bytes(type);
-    return nested_value(type, block, o, i % K_NESTED, f16_to_f32(nested_f16(block, 0, o)),
-                        f16_to_f32(nested_f16(block, NESTED_DMIN, o)));
+    int64_t in = i % K_NESTED;
+    return nested_value(type, block, o, in, f16_to_f32(nested_f16(block, nested_d_at(type, in), o)),
+                        f16_to_f32(nested_f16(block, nested_dmin_at(type, in), o)));
 }
 
 static inline float linear_int4k_get(const void *panel, int64_t o, int64_t i)
@@ -236,6 +242,11 @@ static inline float linear_int4k_get(const void *panel, int64_t o, int64_t i)
 static inline float linear_int6k_get(const void *panel, int64_t o, int64_t i)
 {
     return linear_nested_get(K_INT6K, panel, o, i);
+}
+
+static inline float linear_int8k_get(const void *panel, int64_t o, int64_t i)
+{
+    return linear_nested_get(K_INT8K, panel, o, i);
 }
 
 /* The lower one of a byte first. */

@@ -33,7 +33,7 @@ enum {
     K_MXFP4_GROUP = 32,       /* of mxfp4 */
     K_NF4_GROUP = 64,         /* and of nf4 */
     K_Q8_GROUP = 32,          /* inputs of a row that share a scale where it is codes */
-    K_NESTED = 128,           /* inputs of a block of int4k or int6k (kernels/nested.h) */
+    K_NESTED = 128,           /* inputs of a block with nested scales (kernels/nested.h) */
     K_CE_CHUNK = 4096,        /* vocabulary entries folded at a time; a multiple of K_NR */
     K_SUM_CHUNK = 4096,       /* elements of a partial sum of squares */
     K_MOMENT = 256,           /* moments of 8 bits that share a power of two; divides the above */

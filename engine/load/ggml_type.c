@@ -283,15 +283,77 @@ static void q3_k_recode(const uint8_t *b, uint8_t *out)
     put_without_mins(b + 108, scale, code, out);
 }
 
+/* Scale k of 8, six bits each: four in the last four bytes before the codes, two before them. */
+static int iq4_scale(const uint8_t *b, int k)
+{
+    int high = b[2] | b[3] << 8;
+    return ((b[4 + k / 2] >> k % 2 * 4 & 15) | (high >> 2 * k & 3) << 4) - 32;
+}
+
 static void iq4_xs(const uint8_t *b, float *out)
 {
-    const uint8_t *low = b + 4, *q = b + 8;
-    int high = b[2] | b[3] << 8;
     float d = half_at(b);
     for (int i = 0; i < 256; i++) {
-        int k = i / 32, scale = (low[k / 2] >> k % 2 * 4 & 15) | (high >> 2 * k & 3) << 4;
-        float dl = d * (float)(scale - 32);
-        out[i] = dl * (float)curve[nibble(q + k * 16, i % 32)];
+        int k = i / 32;
+        float dl = d * (float)iq4_scale(b, k);
+        out[i] = dl * (float)curve[nibble(b + 8 + k * 16, i % 32)];
+    }
+}
+
+/* ---- and as those of int8k: of each 32 inputs d, dmin, two scales and mins, and a byte a code
+ * -----
+ */
+
+static void put_32(const uint8_t d[2], const uint8_t dmin[2], const uint8_t scale[2],
+                   const uint8_t min[2], uint8_t *out)
+{
+    memcpy(out, d, 2);
+    memcpy(out + 2, dmin, 2);
+    memcpy(out + 4, scale, 2);
+    memcpy(out + 6, min, 2);
+}
+
+/* A scale and an offset for 32: what is taken away is the offset with another sign. */
+static void put_offset(const uint8_t *b, uint8_t *out)
+{
+    const uint8_t one[2] = {1, 1}, less[2] = {b[2], b[3] ^ 0x80};
+    put_32(b, less, one, one, out);
+}
+
+static void q4_1_recode(const uint8_t *b, uint8_t *out)
+{
+    put_offset(b, out);
+    for (int i = 0; i < 32; i++)
+        out[CODED_INT8K_HEAD + i] = (uint8_t)nibble(b + 4, i);
+}
+
+static void q5_1_recode(const uint8_t *b, uint8_t *out)
+{
+    put_offset(b, out);
+    for (int i = 0; i < 32; i++)
+        out[CODED_INT8K_HEAD + i] = (uint8_t)(nibble(b + 8, i) | fifth_bit(b + 4, i));
+}
+
+static void q2_k_recode(const uint8_t *b, uint8_t *out)
+{
+    for (int k = 0; k < 8; k++, out += CODED_INT8K_BYTES) {
+        const uint8_t *both = b + 2 * k;
+        const uint8_t scale[2] = {both[0] & 15, both[1] & 15},
+                      min[2] = {both[0] >> 4, both[1] >> 4};
+        put_32(b + 80, b + 82, scale, min, out);
+        for (int i = 0; i < 32; i++)
+            out[CODED_INT8K_HEAD + i] = (uint8_t)two_bits(b + 16, 32 * k + i);
+    }
+}
+
+static void iq4_xs_recode(const uint8_t *b, uint8_t *out)
+{
+    static const uint8_t none[2];
+    for (int k = 0; k < 8; k++, out += CODED_INT8K_BYTES) {
+        const uint8_t one = (uint8_t)iq4_scale(b, k), scale[2] = {one, one};
+        put_32(b, none, scale, none, out);
+        for (int i = 0; i < 32; i++)
+            out[CODED_INT8K_HEAD + i] = (uint8_t)curve[nibble(b + 8 + k * 16, i)];
     }
 }
 
@@ -303,12 +365,12 @@ static const struct ggml_type type[] = {
     [0] = {"F32", 1, 4, ST_F32, NULL},
     [1] = {"F16", 1, 2, ST_F16, NULL},
     [2] = {"Q4_0", 32, 18, ST_F32, q4_0, K_INT4},
-    [3] = {"Q4_1", 32, 20, ST_F32, q4_1},
+    [3] = {"Q4_1", 32, 20, ST_F32, q4_1, K_INT8K, q4_1_recode},
     [6] = {"Q5_0", 32, 22, ST_F32, q5_0, K_INT8G, q5_0_recode},
-    [7] = {"Q5_1", 32, 24, ST_F32, q5_1},
+    [7] = {"Q5_1", 32, 24, ST_F32, q5_1, K_INT8K, q5_1_recode},
     [8] = {"Q8_0", 32, 34, ST_F32, q8_0, K_INT8G},
     [9] = {"Q8_1", 32, 40, ST_F32, NULL},
-    [10] = {"Q2_K", 256, 84, ST_F32, q2_k},
+    [10] = {"Q2_K", 256, 84, ST_F32, q2_k, K_INT8K, q2_k_recode},
     [11] = {"Q3_K", 256, 110, ST_F32, q3_k, K_INT6K, q3_k_recode},
     [12] = {"Q4_K", 256, 144, ST_F32, q4_k, K_INT4K, q4_k_recode},
     [13] = {"Q5_K", 256, 176, ST_F32, q5_k, K_INT6K, q5_k_recode},
@@ -321,7 +383,7 @@ static const struct ggml_type type[] = {
     [20] = {"IQ4_NL", 32, 18, ST_F32, iq4_nl, K_INT8G, iq4_nl_recode},
     [21] = {"IQ3_S", 256, 110, ST_F32, NULL},
     [22] = {"IQ2_S", 256, 82, ST_F32, NULL},
-    [23] = {"IQ4_XS", 256, 136, ST_F32, iq4_xs},
+    [23] = {"IQ4_XS", 256, 136, ST_F32, iq4_xs, K_INT8K, iq4_xs_recode},
     [24] = {"I8", 1, 1, ST_I8, NULL},
     [25] = {"I16", 1, 2, ST_I16, NULL},
     [26] = {"I32", 1, 4, ST_I32, NULL},

@@ -13,6 +13,7 @@
 #include "engine/load/gguf_config.h"
 #include "kernels/coded.h"
 #include "kernels/float16.h"
+#include "kernels/format.h"
 
 enum { PIECE_BYTES = 1 << 14 };
 
@@ -107,7 +108,7 @@ static int check_block(const struct gguf_weight *w, uint64_t at, const uint8_t *
                        struct err *e)
 {
     const uint8_t *code = block + CODED_SCALE_BYTES;
-    bool is_nested = coded_inputs(w->from->type->coded) == K_NESTED;
+    bool is_nested = format_is_nested(w->from->type->coded);
     if (!is_finite(coded_scale(block)) || (is_nested && !is_finite(coded_scale(code))))
         return err_set(e, ERR_BAD_INPUT, "%s: %.200s: the scale of block %llu is not finite%s",
                        gguf_tensor_file(w->from), w->from->name, (unsigned long long)at,
@@ -340,13 +341,15 @@ static int find_heads(struct gguf_weight *w, const struct gguf_shape *s, enum gg
     return 0;
 }
 
-/* What codes it can be read as: not where heads of columns cut them. */
+/* What codes it can be read as: not where heads of columns cut them, nor where its rows are no
+ * whole blocks of the format. */
 static enum k_type coded_of(const struct gguf_weight *w)
 {
     enum k_type coded = w->from->type->coded;
     bool is_cut = coded != K_F32 && w->heads.order == GGUF_ORDER_V_COLS &&
                   w->heads.head % coded_inputs(coded) != 0;
-    return is_cut ? K_F32 : coded;
+    bool is_whole = w->t.rank < 1 || w->dim[w->t.rank - 1] % format_stream(coded, 0).inputs == 0;
+    return is_cut || !is_whole ? K_F32 : coded;
 }
 
 static int fill(struct gguf_weight *w, const struct gguf_tensor *from, const struct gguf_shape *s,
@@ -388,9 +391,9 @@ static int fill_stack(struct gguf_weight *w, const struct gguf_tensor *from,
     int layer = gguf_name_layer(from->name, &rest);
     if (check_kind(from, e) || find_dtype(&one, e))
         return -1;
-    one.coded = from->type->coded;
     one.t.rank = from->rank - 1;
     memcpy(one.dim, from->dim + 1, (size_t)one.t.rank * sizeof *one.dim);
+    one.coded = coded_of(&one);
     for (int64_t i = 0; i < from->dim[0]; i++) {
         w[i] = one;
         snprintf(w[i].name, sizeof w[i].name, "model.layers.%d.%s.experts.%lld.%s", layer,

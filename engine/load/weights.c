@@ -21,6 +21,7 @@
 #include "engine/load/stacked_weight.h"
 #include "kernels/coded.h"
 #include "kernels/float16.h"
+#include "kernels/format.h"
 
 #define MAX_SHARD   4096
 #define SINGLE_NAME "model.safetensors"
@@ -543,7 +544,10 @@ int64_t weight_coded_inputs(const struct weight *w)
         return coded_inputs(w->packed->coded);
     if (w->stack)
         return w->stack->scale ? coded_inputs(K_MXFP4) : 1;
-    return w->gguf ? w->gguf->from->type->block : 1;
+    if (!w->gguf)
+        return 1;
+    int64_t block = w->gguf->from->type->block, whole = format_stream(w->gguf->coded, 0).inputs;
+    return block > whole ? block : whole;
 }
 
 int weight_read_coded(const struct weight *w, int64_t row, int64_t col, int64_t n, void *dst,

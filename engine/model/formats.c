@@ -7,6 +7,7 @@
 #include "engine/load/weights.h"
 #include "engine/model/stored.h"
 #include "kernels/format.h"
+#include "kernels/nested.h"
 #include "kernels/q8.h"
 
 /* As the files have it, in codes where they are some of a format's; bf16 where there are none. */
@@ -70,10 +71,16 @@ static bool is_mixed(const struct model *m, const struct spec *s, int i, int64_t
     return false;
 }
 
-/* What holds both, which differ: int6k an int4k too, f32 anything. */
-static enum k_type either(enum k_type a, enum k_type b)
+/* What holds both, which differ, each with k inputs: int6k an int4k too, int8k what it takes, f32
+ * anything. */
+static enum k_type either(enum k_type a, enum k_type b, int64_t k)
 {
-    return format_is_nested(a) && format_is_nested(b) ? K_INT6K : K_F32;
+    static const enum k_type wider[] = {K_INT6K, K_INT8K};
+    for (int i = 0; i < 2; i++)
+        if ((a == wider[i] || nested_takes(wider[i], a)) &&
+            (b == wider[i] || nested_takes(wider[i], b)) && k % K_NESTED == 0)
+            return wider[i];
+    return K_F32;
 }
 
 /* What holds all of a group's matrices in a layer, of which row i's is one. */
@@ -84,7 +91,7 @@ static enum k_type common(const struct model *m, const struct spec *s, int i, in
         const struct spec_row *r = &s->row[j];
         if (r->group == s->row[i].group && !spec_row_is_vector(r) &&
             spec_row_is_used(&m->cfg, r, layer) && param_at(m, r, layer)->w.type != type)
-            type = either(type, param_at(m, r, layer)->w.type);
+            type = either(type, param_at(m, r, layer)->w.type, param_at(m, r, layer)->k);
     }
     return type;
 }

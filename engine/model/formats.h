@@ -11,7 +11,8 @@
 
 /* Gives every matrix its format: the one that is asked for, or its own in the files. Matrices that
  * are packed back to back share one: where theirs differ it is one that holds them all to the bit,
- * int6k of nested scales, f32 of others. Fails where the files are asked for what they have not. */
+ * int6k or int8k of codes with f16 scales, f32 of others. Fails where the files are asked for what
+ * they have not. */
 int formats_pick(struct model *m, const struct model_options *o, struct err *e);
 
 #endif

@@ -150,8 +150,7 @@ struct source {
 static struct source source_of(const struct weight *w, const struct param *p)
 {
     enum k_type coded = weight_coded(w);
-    bool is_coded =
-        coded_has(p->w.type) && (coded == p->w.type || (coded == K_INT4K && p->w.type == K_INT6K));
+    bool is_coded = coded_has(p->w.type) && (coded == p->w.type || nested_takes(p->w.type, coded));
     return (struct source){w, is_coded ? coded : weight_k_type(w)};
 }
 

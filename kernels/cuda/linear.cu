@@ -136,13 +136,15 @@ template <int TYPE> static __global__ void linear_nested_kernel(struct linear_ar
         x[r] = (const float *)a.k.rows + least(row + r, a.k.m - 1) * a.stored;
     if (row >= a.k.m)
         return;
-    for (int64_t lo = 0; lo < a.stored; lo += K_NESTED) {
+    constexpr int64_t shared = TYPE == K_INT8K ? (int)NESTED_D_GROUP : (int)K_NESTED;
+    for (int64_t lo = 0; lo < a.stored; lo += shared) {
         const uint8_t *block = nested_block(a.k.w, a.k.panel_lo + blockIdx.x, lo);
-        float d = f16_get(nested_f16(block, 0, lane));
-        float dmin = f16_get(nested_f16(block, NESTED_DMIN, lane));
+        const int64_t first = lo % K_NESTED;
+        float d = f16_get(nested_f16(block, nested_d_at(type, first), lane));
+        float dmin = f16_get(nested_f16(block, nested_dmin_at(type, first), lane));
 #pragma unroll 4
-        for (int64_t i = 0; i < K_NESTED; i++) {
-            float v = nested_value(type, block, lane, i, d, dmin);
+        for (int64_t i = 0; i < shared; i++) {
+            float v = nested_value(type, block, lane, first + i, d, dmin);
 #pragma unroll
             for (int r = 0; r < F32_ROWS; r++)
                 sum[r] = fmaf(v, x[r][lo + i], sum[r]);
@@ -171,4 +173,9 @@ int linear_int4k_cuda(const void *args, void *stream)
 int linear_int6k_cuda(const void *args, void *stream)
 {
     return linear_nested<K_INT6K>((const struct k_linear *)args, stream);
+}
+
+int linear_int8k_cuda(const void *args, void *stream)
+{
+    return linear_nested<K_INT8K>((const struct k_linear *)args, stream);
 }

@@ -269,6 +269,11 @@ int linear_dx_int6k_cuda(const void *args, void *stream)
     return dx_plain((const struct k_linear_dx *)args, stream);
 }
 
+int linear_dx_int8k_cuda(const void *args, void *stream)
+{
+    return dx_plain((const struct k_linear_dx *)args, stream);
+}
+
 /* ---- dw ---- */
 
 /* Byte of 8 columns of a stage's row, of either side. */

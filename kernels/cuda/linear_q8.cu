@@ -38,7 +38,7 @@ static __device__ __forceinline__ float scale_of(const struct k_weight &w, const
                                                  int64_t o, int64_t i)
 {
     if (TYPE == K_INT4K || TYPE == K_INT6K)
-        return f16_get(nested_f16(block, 0, o % K_NR)) *
+        return f16_get(nested_f16(block, nested_d_at((enum k_type)TYPE, 0), o % K_NR)) *
                (float)(int8_t)block[nested_scale_at((enum k_type)TYPE, i % K_NESTED) + o % K_NR];
     return code_scale < TYPE == K_INT8C ? (int)K_INT8 : TYPE > (w, o, i);
 }
@@ -59,7 +59,7 @@ template <int TYPE> static __device__ float output(const struct k_linear &a, int
             total = fmaf(scale_of<TYPE>(a.w, block, o, lo + first), x->scale * (float)sum, total);
         }
         if (IS_NESTED) {
-            float min = f16_get(nested_f16(block, NESTED_DMIN, o % K_NR)) *
+            float min = f16_get(nested_f16(block, nested_dmin_at((enum k_type)TYPE, 0), o % K_NR)) *
                         (float)block[nested_min_at((enum k_type)TYPE, lo % K_NESTED) + o % K_NR];
             total = fmaf(-min, x->weighed, total);
         }

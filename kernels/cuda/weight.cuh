@@ -74,8 +74,10 @@ static __device__ __forceinline__ float code_scale(const struct k_weight &w, int
 template <int TYPE>
 static __device__ __forceinline__ float nested_get(const uint8_t *block, int64_t lane, int64_t i)
 {
-    return nested_value((enum k_type)TYPE, block, lane, i, f16_get(nested_f16(block, 0, lane)),
-                        f16_get(nested_f16(block, NESTED_DMIN, lane)));
+    constexpr enum k_type type = (enum k_type)TYPE;
+    return nested_value(type, block, lane, i,
+                        f16_get(nested_f16(block, nested_d_at(type, i), lane)),
+                        f16_get(nested_f16(block, nested_dmin_at(type, i), lane)));
 }
 
 /* The block of a panel's that has input i. */
@@ -107,6 +109,8 @@ static __device__ __forceinline__ float weight_get(const struct k_weight &w, int
         return nested_get<K_INT4K>(nested_block(w, o / K_NR, i), o % K_NR, i % K_NESTED);
     if (w.type == K_INT6K)
         return nested_get<K_INT6K>(nested_block(w, o / K_NR, i), o % K_NR, i % K_NESTED);
+    if (w.type == K_INT8K)
+        return nested_get<K_INT8K>(nested_block(w, o / K_NR, i), o % K_NR, i % K_NESTED);
     float v = weight_stored(w, stored, o, i);
     if (has_wide_groups(w.type))
         return v * code_scale<K_INT8>(w, o, i);

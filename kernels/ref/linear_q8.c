@@ -33,9 +33,9 @@ static void nested_span(const struct k_weight *w, int64_t panel, int64_t lo, str
                            lo / K_NESTED * nested_bytes(w->type);
     int64_t at = lo % K_NESTED;
     for (int64_t o = 0; o < K_NR; o++) {
-        s->scale[o] = f16_to_f32(nested_f16(block, 0, o)) *
+        s->scale[o] = f16_to_f32(nested_f16(block, nested_d_at(w->type, at), o)) *
                       (float)(int8_t)block[nested_scale_at(w->type, at) + o];
-        s->min[o] = f16_to_f32(nested_f16(block, NESTED_DMIN, o)) *
+        s->min[o] = f16_to_f32(nested_f16(block, nested_dmin_at(w->type, at), o)) *
                     (float)block[nested_min_at(w->type, at) + o];
         for (int64_t i = 0; i < q8_span(w->type); i++)
             s->code[i][o] = nested_code(w->type, block, o, at + i);

@@ -223,6 +223,11 @@ static void pack_int6k(const struct k_weight_pack *a, int64_t panel)
     pack_nested(a, panel);
 }
 
+static void pack_int8k(const struct k_weight_pack *a, int64_t panel)
+{
+    pack_nested(a, panel);
+}
+
 static void pack_int8c(const struct k_weight_pack *a, int64_t panel)
 {
     pack_groups(a, panel);

@@ -27,6 +27,7 @@ void block_bf16_avx2(const struct block *b);
 void block_f16_avx2(const struct block *b);
 void block_int4k_avx2(const struct block *b);
 void block_int6k_avx2(const struct block *b);
+void block_int8k_avx2(const struct block *b);
 void block_int8_avx2(const struct block_codes *b);
 void block_int8g_avx2(const struct block_codes *b);
 void block_int8c_avx2(const struct block_codes *b);

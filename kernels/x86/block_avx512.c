@@ -161,6 +161,7 @@ EACH(FUNCTION, MXFP4)
 EACH(FUNCTION, NF4)
 EACH(FUNCTION, INT4K)
 EACH(FUNCTION, INT6K)
+EACH(FUNCTION, INT8K)
 
 #define CASE(kind, h, np)                                                                          \
     case h * 8 + np:                                                                               \
@@ -247,5 +248,12 @@ void block_int6k_avx512(const struct block *b)
 {
     switch (b->h * 8 + b->np) {
         EACH(CASE, INT6K)
+    }
+}
+
+void block_int8k_avx512(const struct block *b)
+{
+    switch (b->h * 8 + b->np) {
+        EACH(CASE, INT8K)
     }
 }

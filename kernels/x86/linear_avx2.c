@@ -10,7 +10,8 @@ const struct linear_isa linear_isa_avx2 = {
               [K_BF16] = block_bf16_avx2,
               [K_F16] = block_f16_avx2,
               [K_INT4K] = block_int4k_avx2,
-              [K_INT6K] = block_int6k_avx2},
+              [K_INT6K] = block_int6k_avx2,
+              [K_INT8K] = block_int8k_avx2},
     .codes = {[K_INT8] = block_int8_avx2,
               [K_INT8G] = block_int8g_avx2,
               [K_INT8C] = block_int8c_avx2,
@@ -72,6 +73,11 @@ void linear_int6k_avx2(const void *args, const struct k_slice *s)
     linear_run(&linear_isa_avx2, args, s);
 }
 
+void linear_int8k_avx2(const void *args, const struct k_slice *s)
+{
+    linear_run(&linear_isa_avx2, args, s);
+}
+
 void linear_int8c_avx2(const void *args, const struct k_slice *s)
 {
     linear_run(&linear_isa_avx2, args, s);
@@ -128,6 +134,11 @@ void linear_dx_int4k_avx2(const void *args, const struct k_slice *s)
 }
 
 void linear_dx_int6k_avx2(const void *args, const struct k_slice *s)
+{
+    linear_dx_run(&linear_isa_avx2, args, s);
+}
+
+void linear_dx_int8k_avx2(const void *args, const struct k_slice *s)
 {
     linear_dx_run(&linear_isa_avx2, args, s);
 }

@@ -10,7 +10,8 @@ const struct linear_isa linear_isa_avx512 = {
               [K_BF16] = block_bf16_avx512,
               [K_F16] = block_f16_avx512,
               [K_INT4K] = block_int4k_avx512,
-              [K_INT6K] = block_int6k_avx512},
+              [K_INT6K] = block_int6k_avx512,
+              [K_INT8K] = block_int8k_avx512},
     .codes = {[K_INT8] = block_int8_avx512,
               [K_INT8G] = block_int8g_avx512,
               [K_INT8C] = block_int8c_avx512,
@@ -74,6 +75,11 @@ void linear_int6k_avx512(const void *args, const struct k_slice *s)
     linear_run(&linear_isa_avx512, args, s);
 }
 
+void linear_int8k_avx512(const void *args, const struct k_slice *s)
+{
+    linear_run(&linear_isa_avx512, args, s);
+}
+
 void linear_int8c_avx512(const void *args, const struct k_slice *s)
 {
     linear_run(&linear_isa_avx512, args, s);
@@ -130,6 +136,11 @@ void linear_dx_int4k_avx512(const void *args, const struct k_slice *s)
 }
 
 void linear_dx_int6k_avx512(const void *args, const struct k_slice *s)
+{
+    linear_dx_run(&linear_isa_avx512, args, s);
+}
+
+void linear_dx_int8k_avx512(const void *args, const struct k_slice *s)
 {
     linear_dx_run(&linear_isa_avx512, args, s);
 }

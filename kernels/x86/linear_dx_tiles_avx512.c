@@ -134,8 +134,10 @@ static void turn_opened(const struct turn *t)
         open_nf4(t, wide);
     else if (t->type == K_INT4K)
         open_tile(K_INT4K, t, wide);
-    else
+    else if (t->type == K_INT6K)
         open_tile(K_INT6K, t, wide);
+    else
+        open_tile(K_INT8K, t, wide);
     struct turn f32 = {.type = K_F32, .tile = (const char *)wide, .left = K_NR, .to = t->to};
     linear_dx_tiles_avx512(&f32);
 }

@@ -130,7 +130,8 @@ Q8_INLINE void scales_of(enum k_type type, const struct q8_call *q, struct q8_sc
             const char *at = q->codes + nested_scale_at(type, q->at + i * q8_span(type)) + v * 8;
             s->scale[i][v] = _mm256_mul_ps(d, bytes8(at, true));
         }
-        s->min[v] = _mm256_mul_ps(f16x8(q->codes + NESTED_DMIN + v * 16), bytes8(min, false));
+        s->min[v] = _mm256_mul_ps(f16x8(q->codes + nested_dmin_at(type, q->at) + v * 16),
+                                  bytes8(min, false));
     }
 }
 

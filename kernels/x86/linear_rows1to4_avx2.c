@@ -367,6 +367,11 @@ void block_int6k_avx2(const struct block *b)
     few_nested(K_INT6K, b);
 }
 
+void block_int8k_avx2(const struct block *b)
+{
+    few_nested(K_INT8K, b);
+}
+
 void block_f32_avx2(const struct block *b)
 {
     few(K_F32, b);

@@ -33,9 +33,9 @@ TILE_INLINE struct tile_nested tile_nested_at(enum k_type type, const char *bloc
     for (int h = 0; h < 2; h++) {
         const char *scale = block + nested_scale_at(type, i) + h * 16;
         const char *min = block + nested_min_at(type, i) + h * 16;
-        s.scale[h] = _mm512_mul_ps(tile_f16(block + h * 32),
+        s.scale[h] = _mm512_mul_ps(tile_f16(block + nested_d_at(type, i) + h * 32),
                                    _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(tile_bytes(scale))));
-        s.min[h] = _mm512_mul_ps(tile_f16(block + NESTED_DMIN + h * 32),
+        s.min[h] = _mm512_mul_ps(tile_f16(block + nested_dmin_at(type, i) + h * 32),
                                  _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(tile_bytes(min))));
     }
     return s;
@@ -111,7 +111,7 @@ TILE_INLINE __m512 tile_six_number(__m512i four, int k)
     return _mm512_cvtepi32_ps(_mm512_shuffle_epi8(four, to));
 }
 
-/* Codes of inputs [i, i + 4) opened as far as it serves all of them; int4k: nothing. */
+/* Codes of inputs [i, i + 4) opened as far as it serves all of them; others: nothing. */
 struct tile_opened {
     __m512i six[2];
 };
@@ -145,6 +145,10 @@ TILE_INLINE void tile_nested_weights(enum k_type type, const char *block, int64_
     if (type == K_INT6K) {
         code[0] = tile_six_number(o->six[0], k);
         code[1] = tile_six_number(o->six[1], k);
+    } else if (type == K_INT8K) {
+        const char *at = block + nested_low_at(type, i);
+        code[0] = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(tile_bytes(at)));
+        code[1] = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(tile_bytes(at + 16)));
     } else {
         __m512i both = _mm512_cvtepu8_epi32(tile_bytes(block + nested_low_at(type, i)));
         code[0] = _mm512_cvtepi32_ps(_mm512_and_si512(both, _mm512_set1_epi32(15)));
@@ -159,6 +163,8 @@ TILE_INLINE void tile_nested_weights(enum k_type type, const char *block, int64_
 TILE_INLINE void tile_nested_ask(enum k_type type, const char *block, int64_t i)
 {
     _mm_prefetch(block + TILE_AHEAD_BYTES + nested_low_at(type, i), _MM_HINT_T0);
+    if (type == K_INT8K)
+        _mm_prefetch(block + TILE_AHEAD_BYTES + nested_low_at(type, i + 2), _MM_HINT_T0);
     if (type == K_INT6K && i % (2 * TILE_FOUR) == 0)
         _mm_prefetch(block + TILE_AHEAD_BYTES + nested_high_at(type, i), _MM_HINT_T0);
 }

@@ -53,8 +53,10 @@ void open_nested_tile_avx2(enum k_type type, const char *block, int64_t lo, floa
 {
     if (type == K_INT4K)
         block_open(K_INT4K, block, lo, K_NR, K_NR, to, to + K_NR / 2);
-    else
+    else if (type == K_INT6K)
         block_open(K_INT6K, block, lo, K_NR, K_NR, to, to + K_NR / 2);
+    else
+        block_open(K_INT8K, block, lo, K_NR, K_NR, to, to + K_NR / 2);
 }
 
 static void open_weight(enum k_type type, const char *steps, int64_t n, float *to, float *second)

@@ -147,8 +147,8 @@ OPEN_INLINE __m256i open_bytes(const char *at)
 /* Of outputs [8 v, 8 v + 8), for the group of input i. */
 OPEN_INLINE struct open_nested open_nested(enum k_type type, const char *block, int v, int64_t i)
 {
-    const __m128i *half = (const __m128i *)(const void *)block + v;
-    const __m128i *min = (const __m128i *)(const void *)(block + NESTED_DMIN) + v;
+    const __m128i *half = (const __m128i *)(const void *)(block + nested_d_at(type, i)) + v;
+    const __m128i *min = (const __m128i *)(const void *)(block + nested_dmin_at(type, i)) + v;
     const char *scale = block + nested_scale_at(type, i) + v * 8;
     __m256i code = _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)scale));
     __m256i less = open_bytes(block + nested_min_at(type, i) + v * 8);
@@ -160,7 +160,10 @@ OPEN_INLINE struct open_nested open_nested(enum k_type type, const char *block, 
 /* Their codes, as they count. */
 OPEN_INLINE __m256i open_nested_codes(enum k_type type, const char *block, int v, int64_t i)
 {
-    __m256i low = open_bytes(block + nested_low_at(type, i) + v % 2 * 8);
+    const char *at = block + nested_low_at(type, i);
+    if (type == K_INT8K)
+        return _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)(at + v * 8)));
+    __m256i low = open_bytes(at + v % 2 * 8);
     low = v / 2 ? _mm256_srli_epi32(low, 4) : _mm256_and_si256(low, _mm256_set1_epi32(15));
     if (type == K_INT4K)
         return low;

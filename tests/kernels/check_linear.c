@@ -24,6 +24,7 @@ enum k_type linear_type(const struct check *c)
 int64_t linear_inputs(enum k_type type, int64_t k)
 {
     int64_t block = k_format(type)->trained == FORMAT_CODED ? coded_inputs(type) : 1;
+    block = format_is_nested(type) ? K_NESTED : block;
     return linear_ceil_div(k, block) * block;
 }
 
@@ -46,6 +47,8 @@ const uint8_t *linear_codes_make(struct check *c, enum k_type type, int64_t n)
             src[i] ^= 1;
         if (type == K_INT8G && src[i] == 0x80)
             src[i] = 0x81;
+        if (type == K_INT8K && (in == 4 || in == 5)) /* with codes of eight bits scales of six */
+            src[i] = (uint8_t)((int8_t)src[i] / 4);
         if (type == K_INT6K && i % block >= CODED_INT6K_HEAD)
             src[i] &= 63;
     }

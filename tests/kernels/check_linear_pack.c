@@ -222,9 +222,10 @@ static float coded_value(const struct k_weight_pack *a, int64_t o, int64_t i)
     int code = coded_code(type, block, in);
     if (!format_is_nested(type))
         return d * (float)code;
-    const uint8_t *min = block + (type == K_INT4K ? CODED_INT4K_HEAD : CODED_INT6K_HEAD) - 4;
-    float scale = d * (float)(int8_t)block[4 + in / (type == K_INT4K ? 32 : 16)];
-    return scale * (float)code - dmin * (float)min[in / 32];
+    const int group = type == K_INT4K ? 32 : 16;
+    const uint8_t *min = block + 4 + size / group;
+    float scale = d * (float)(int8_t)block[4 + in / group];
+    return scale * (float)code - dmin * (float)min[in / (type == K_INT8K ? 16 : 32)];
 }
 
 /* Codes that were codes before, some outputs of a wider weight: the file's own values. */
@@ -297,8 +298,13 @@ void check_weight_pack(struct check *c)
     for (int t = 0; t < K_TYPE_COUNT; t++)
         for (int i = 0; i < 9 && coded_has((enum k_type)t); i++)
             pack_coded(c, (enum k_type)t, (enum k_type)t, outputs[i],
-                       coded_inputs((enum k_type)t) * (1 + i * i % 11), i % 2 * 128);
-    pack_coded(c, K_INT4K, K_INT6K, 67, 384, 0);
+                       linear_inputs((enum k_type)t, coded_inputs((enum k_type)t)) *
+                           (1 + i * i % 11),
+                       i % 2 * 128);
+    for (int t = 0; t < K_TYPE_COUNT * K_TYPE_COUNT; t++)
+        if (nested_takes((enum k_type)(t / K_TYPE_COUNT), (enum k_type)(t % K_TYPE_COUNT)))
+            pack_coded(c, (enum k_type)(t % K_TYPE_COUNT), (enum k_type)(t / K_TYPE_COUNT), 67, 384,
+                       0);
     pack_grid(c);
     pack_reach(c);
 }

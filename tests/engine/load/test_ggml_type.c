@@ -10,6 +10,7 @@
 #include "engine/load/weights.h"
 #include "kernels/coded.h"
 #include "kernels/format.h"
+#include "kernels/nested.h"
 #include "tests/lib/test.h"
 
 static const struct weight *get(const struct weights *w, const char *kind, const char *what)
@@ -51,29 +52,37 @@ static void test_values_bit_for_bit(void **state)
     weights_close(w);
 }
 
-/* A block of codes as a weight of one output in a format that holds them. */
+enum { OWN_BYTES_MAX = GGML_BLOCK_MAX / CODED_INPUTS * CODED_INT8K_BYTES };
+
+/* A block of codes, over and over where the format's is wider, as a weight of one output in a
+ * format that holds them. */
 static void check_packed(const struct ggml_type *t, enum k_type type, const uint8_t *own,
                          const float *want)
 {
     static uint8_t data[GGML_BLOCK_MAX * K_NR * 2] __attribute__((aligned(64)));
     struct kernel_table table;
     float got[GGML_BLOCK_MAX];
-    struct k_weight_pack a = {.src = own, .src_type = t->coded, .ld_src = t->block, .n_src = 1};
-    assert_true(k_weight_bytes(type, 1, t->block) <= sizeof data);
-    k_weight_bind(&a.w, type, 1, t->block, data);
-    struct k_weight_unpack b = {.w = a.w, .dst = got, .ld_dst = t->block};
+    uint8_t all[OWN_BYTES_MAX];
+    int64_t k = format_stream(type, 0).inputs, bytes = coded_bytes(t->coded, t->block);
+    k = k < t->block ? t->block : k;
+    for (int64_t i = 0; i < k / t->block; i++)
+        memcpy(all + i * bytes, own, (size_t)bytes);
+    struct k_weight_pack a = {.src = all, .src_type = t->coded, .ld_src = k, .n_src = 1};
+    assert_true(k_weight_bytes(type, 1, k) <= sizeof data);
+    k_weight_bind(&a.w, type, 1, k, data);
+    struct k_weight_unpack b = {.w = a.w, .dst = got, .ld_dst = k};
     kernel_table_init(&table, getenv("TEST_KERNELS"));
     kernel_run(&table, K_weight_pack, &a, NULL);
     kernel_run(&table, K_weight_unpack, &b, NULL);
-    for (int i = 0; i < t->block; i++)
-        if (memcmp(&got[i], &want[i], sizeof *got) != 0)
-            fail_msg("%s: number %d is another in %s", t->name, i, k_format(type)->name);
+    for (int64_t i = 0; i < k; i++)
+        if (memcmp(&got[i], &want[i % t->block], sizeof *got) != 0)
+            fail_msg("%s: number %d is another in %s", t->name, (int)i, k_format(type)->name);
 }
 
 /* A block's codes, packed, mean what its formula makes. */
 static void check_codes(const struct ggml_type *t, const uint8_t *block, const float *want)
 {
-    uint8_t own[GGML_BLOCK_MAX / K_NESTED * CODED_BYTES_MAX];
+    uint8_t own[OWN_BYTES_MAX];
     if (t->recode)
         t->recode(block, own);
     else
@@ -83,8 +92,9 @@ static void check_codes(const struct ggml_type *t, const uint8_t *block, const f
         return;
     }
     check_packed(t, t->coded, own, want);
-    if (t->coded == K_INT4K)
-        check_packed(t, K_INT6K, own, want);
+    for (int i = 0; i < K_TYPE_COUNT; i++)
+        if (nested_takes((enum k_type)i, t->coded))
+            check_packed(t, (enum k_type)i, own, want);
 }
 
 /* Fault: codes of a format that mean another number than their block's formula gives. */
@@ -110,7 +120,7 @@ static void test_codes_bit_for_bit(void **state)
         }
         n_seen++;
     }
-    assert_int_equal(n_seen, 9);
+    assert_int_equal(n_seen, 13);
     weights_close(w);
 }
 

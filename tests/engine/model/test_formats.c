@@ -356,25 +356,24 @@ static void codes_by_name_and_trained(void **state)
     world_release(&w);
 }
 
-/* A file of scales that have scales: packed, of less than half the size of 16 bits, each matrix
- * multiplies as the file's own values in f32 do, to the bit. q and k are of another kind than v. */
-static void nested_is_exact(void **state)
+struct own_format {
+    const char *name;
+    enum k_type type;
+};
+
+/* Packed, of less than a third of the size of f32, each matrix multiplies as the file's own values
+ * in f32 do, to the bit. */
+static void packed_is_exact(const char *file, const struct own_format want_of[9])
 {
     struct world w = {.path = NULL};
     int64_t n;
-    (void)state;
-    world_open(&w, "tests/golden/gguf/nested.gguf");
+    world_open(&w, file);
     struct model *m = load(&w, (struct model_options){.type = -1, .kv_type = -1});
     struct model *wide = load(&w, (struct model_options){.type = K_F32, .kv_type = -1});
-    assert_int_equal(format_of(m, "layers.0.self_attn.q_proj.weight"), K_INT6K);
-    assert_int_equal(format_of(m, "layers.0.self_attn.k_proj.weight"), K_INT6K);
-    assert_int_equal(format_of(m, "layers.0.self_attn.v_proj.weight"), K_INT6K);
-    assert_int_equal(format_of(m, "layers.0.self_attn.o_proj.weight"), K_INT6K);
-    assert_int_equal(format_of(m, "layers.0.mlp.gate_proj.weight"), K_INT4K);
-    assert_int_equal(format_of(m, "layers.0.mlp.down_proj.weight"), K_INT6K);
-    assert_int_equal(format_of(m, "embed_tokens.weight"), K_INT6K);
-    assert_int_equal(format_of(m, "lm_head.weight"), K_INT4K);
-    assert_true(m->block_bytes < wide->block_bytes / 4);
+    for (int i = 0; i < 9; i++)
+        if (format_of(m, want_of[i].name) != want_of[i].type)
+            fail_msg("%s: format %d", want_of[i].name, (int)format_of(m, want_of[i].name));
+    assert_true(m->block_bytes < wide->block_bytes / 3);
     float *got = logits_of(&w, m, &n), *want = logits_of(&w, wide, &n);
     assert_memory_equal(got, want, (size_t)n * sizeof *got);
     struct model *copy = load(&w, model_options_trained(m, w.dir.weights));
@@ -385,6 +384,38 @@ static void nested_is_exact(void **state)
     model_free(wide);
     model_free(m);
     world_release(&w);
+}
+
+/* Fault: scales that have scales become other numbers. q and k are of another kind than v. */
+static void nested_is_exact(void **state)
+{
+    static const struct own_format want[] = {{"layers.0.self_attn.q_proj.weight", K_INT6K},
+                                             {"layers.0.self_attn.k_proj.weight", K_INT6K},
+                                             {"layers.0.self_attn.v_proj.weight", K_INT6K},
+                                             {"layers.0.self_attn.o_proj.weight", K_INT6K},
+                                             {"layers.0.mlp.gate_proj.weight", K_INT4K},
+                                             {"layers.0.mlp.up_proj.weight", K_INT4K},
+                                             {"layers.0.mlp.down_proj.weight", K_INT6K},
+                                             {"embed_tokens.weight", K_INT6K},
+                                             {"lm_head.weight", K_INT4K}};
+    (void)state;
+    packed_is_exact("tests/golden/gguf/nested.gguf", want);
+}
+
+/* Fault: kinds that only an int8k holds, or several in one, take four bytes a weight. */
+static void mixed_is_exact(void **state)
+{
+    static const struct own_format want[] = {{"layers.0.self_attn.q_proj.weight", K_INT8K},
+                                             {"layers.0.self_attn.k_proj.weight", K_INT8K},
+                                             {"layers.0.self_attn.v_proj.weight", K_INT8K},
+                                             {"layers.0.self_attn.o_proj.weight", K_INT8K},
+                                             {"layers.0.mlp.gate_proj.weight", K_INT8K},
+                                             {"layers.0.mlp.up_proj.weight", K_INT8K},
+                                             {"layers.0.mlp.down_proj.weight", K_INT8K},
+                                             {"embed_tokens.weight", K_INT8K},
+                                             {"lm_head.weight", K_INT8K}};
+    (void)state;
+    packed_is_exact("tests/golden/gguf/mixed.gguf", want);
 }
 
 /* Heads of values that stand by turns in the file, of which a block of columns has two. Fault:
@@ -500,6 +531,7 @@ int main(void)
         cmocka_unit_test(experts_have_their_own_codes),
         cmocka_unit_test(codes_by_name_and_trained),
         cmocka_unit_test(nested_is_exact),
+        cmocka_unit_test(mixed_is_exact),
         cmocka_unit_test(codes_are_reordered),
         cmocka_unit_test(bad_codes_are_named),
     };

@@ -11,6 +11,7 @@ quantised.gguf          a random model with a matrix of nearly every kind, and q
 experts.gguf, experts/  the same of a mixture, whose experts' matrices stand in stacks
 coded.gguf, coded/      the same of kinds whose codes are a format's: a layer of Q4_0, one of Q8_0
 nested.gguf             one layer of kinds whose scales have scales; q and k of another kind than v
+mixed.gguf              one layer of kinds that an int8k holds, and of several in q, k and v
 tok_NAME.gguf           tokenizer/NAME.json, and no tensor
 ../../fuzz/corpus/gguf  seeds
 """
@@ -308,18 +309,27 @@ NESTED = {"model.embed_tokens": ((96, 256), "Q6_K"), "lm_head": ((96, 256), "Q4_
           "model.layers.0.mlp.gate_proj": ((256, 256), "Q4_K"),
           "model.layers.0.mlp.up_proj": ((256, 256), "Q4_K"),
           "model.layers.0.mlp.down_proj": ((256, 256), "Q3_K")}
-HALVES = dict(Q3_K=[108], Q4_K=[0, 2], Q5_K=[0, 2], Q6_K=[208])
+MIXED = {"model.embed_tokens": ((96, 256), "Q4_1"), "lm_head": ((96, 256), "IQ4_XS"),
+         "model.layers.0.self_attn.q_proj": ((256, 256), "IQ4_XS"),
+         "model.layers.0.self_attn.k_proj": ((64, 256), "Q5_0"),
+         "model.layers.0.self_attn.v_proj": ((64, 256), "Q5_K"),
+         "model.layers.0.self_attn.o_proj": ((256, 256), "Q5_1"),
+         "model.layers.0.mlp.gate_proj": ((256, 256), "Q4_K"),
+         "model.layers.0.mlp.up_proj": ((256, 256), "Q4_0"),
+         "model.layers.0.mlp.down_proj": ((256, 256), "Q2_K")}
+HALVES = dict(Q3_K=[108], Q4_K=[0, 2], Q5_K=[0, 2], Q6_K=[208], Q4_0=[0], Q4_1=[0, 2], Q5_0=[0],
+              Q5_1=[0, 2], Q2_K=[80, 82], IQ4_XS=[0])
 
 
-def make_nested():
+def make_nested(name, tensors, seed):
     c = dict(architectures=["LlamaForCausalLM"], model_type="llama", vocab_size=96, hidden_size=256,
              intermediate_size=256, num_hidden_layers=1, num_attention_heads=4,
              num_key_value_heads=1, max_position_embeddings=64, rms_norm_eps=1e-6,
              rope_theta=10000.0, tie_word_embeddings=False, bos_token_id=1, eos_token_id=2)
-    rng = np.random.default_rng(13)
-    w = gguf.GGUFWriter(str(HERE / "nested.gguf"), "llama")
+    rng = np.random.default_rng(seed)
+    w = gguf.GGUFWriter(str(HERE / name), "llama")
     add_config(w, "llama", c)
-    for part, ((rows, cols), kind) in NESTED.items():
+    for part, ((rows, cols), kind) in tensors.items():
         size, n_bytes = gguf.GGML_QUANT_SIZES[KIND[kind]]
         b = rng.integers(0, 256, (rows * cols // size, n_bytes), dtype=np.uint8)
         for at in HALVES[kind]:
@@ -425,7 +435,8 @@ def main():
     make_experts()
     make_quantised()
     make_coded()
-    make_nested()
+    make_nested("nested.gguf", NESTED, 13)
+    make_nested("mixed.gguf", MIXED, 14)
     make_tokenizer("gpt2", "gpt2", "gpt-2")
     make_tokenizer("llama3", "gpt2", "llama-bpe")
     make_tokenizer("qwen2", "gpt2", "qwen2")
