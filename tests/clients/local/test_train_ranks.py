@@ -121,6 +121,27 @@ def other_sizes(tmp):
                    file_of(tmp, out) == file_of(tmp, "straight"))
 
 
+def with_codes(tmp):
+    """AdamW's moments in 8 bits: a rank has those of its share, and goes on from them to the bit. They are
+    rounded by draws of their places, which a tensor group's ranks count for themselves: its losses are near."""
+    more = ("--optimizer", "adamw_8bit")
+    for rank in (4, 0):
+        train(tmp, f"codes{rank}", *more, rank=rank, epochs=2)
+        want = losses(tmp, f"codes{rank}")
+        for size, far in ((("--tp", "2"), 0.02), (("--dp", "2"), 1e-3)):
+            out = f"codes{rank}" + "".join(size)
+            train(tmp, out, *size, *more, rank=rank, epochs=2)
+            got = losses(tmp, out)
+            expect(f"losses of {out}", got.keys() == want.keys() and
+                   all(abs(got[k] - want[k]) <= far * want[k] for k in want), f"{got} {want}")
+    for size in (("--tp", "2"), ("--dp", "2")):
+        straight, out = "codes-straight" + "".join(size), "codes-stopped" + "".join(size)
+        train(tmp, straight, *size, *more)
+        if stopped(tmp, out, *size, *more):
+            train(tmp, out, *size, *more)
+            expect(f"{out} has the bits of one that was not", file_of(tmp, out) == file_of(tmp, straight))
+
+
 def as_processes(tmp):
     for name, size, n in (("two", (), 2), ("shared", ("--tp", "2"), 2)):
         train(tmp, f"threads-{name}", *(size or ("--dp", "2")), epochs=2)
@@ -240,6 +261,7 @@ def main():
                     {"role": "assistant", "content": f"It is {i * 7 % 10}."}]}) + "\n")
         as_threads(tmp)
         other_sizes(tmp)
+        with_codes(tmp)
         as_gpus(tmp)
         told_differently(tmp)
         if has_mpi():
