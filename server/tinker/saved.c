@@ -11,6 +11,7 @@
 
 #include "engine/base/log.h"
 #include "engine/base/made.h"
+#include "engine/base/num.h"
 #include "server/data/data_dir.h"
 #include "server/tinker/tinker_own.h"
 
@@ -142,15 +143,57 @@ static void know_models(const struct tinker *t, struct map *known, struct arena 
             map_put_str(known, tinker_state_name(m[i].id, m[i].kept, a), (void *)(uintptr_t)t);
 }
 
-/* What a kill left without a row. */
-static void sweep(struct tinker *t, const struct map *known, struct arena *a)
+/* Behind a model's name, which begins a folder's; NULL: it does not. */
+static const char *behind(const char *name, const char *model)
+{
+    for (; *model; name++, model++)
+        if (*name != (*model == ':' ? '-' : *model))
+            return NULL;
+    return *name == '-' ? name + 1 : NULL;
+}
+
+enum left { LEFT_UNKNOWN, LEFT_OVER, LEFT_WAITED_FOR };
+
+/* What is in a folder without a row: of a request that its model is past, nobody wants it any more;
+ * of one that waits, it is written again. */
+static enum left look_at(struct tinker *t, const char *name, const struct loop_model *m, size_t n,
+                         struct arena *a)
+{
+    static const char state[] = "state-";
+    for (size_t i = 0; i < n; i++) {
+        const char *at = behind(name, m[i].id);
+        int64_t seq;
+        at = at && strncmp(at, state, sizeof state - 1) == 0 ? at + sizeof state - 1 : at;
+        if (!at || num_int(at, 0, INT64_MAX, &seq, NULL))
+            continue;
+        if (seq < m[i].next)
+            return LEFT_OVER;
+        if (map_get_str(&t->open, arena_printf(a, "%s:%lld", m[i].id, (long long)seq)))
+            return LEFT_WAITED_FOR;
+    }
+    return LEFT_UNKNOWN;
+}
+
+/* What a kill left without a row goes; what the store never heard of may be all that is left of one
+ * that an older one was put in place of. */
+static int sweep(struct tinker *t, const struct map *known, const struct loop_model *m, size_t n,
+                 struct arena *a, struct err *e)
 {
     DIR *d = opendir(tinker_path(t, ".", a));
-    for (const struct dirent *x; d && (x = readdir(d));)
-        if (x->d_name[0] != '.' && !map_get_str(known, x->d_name))
+    int rc = 0;
+    for (const struct dirent *x; d && !rc && (x = readdir(d));) {
+        if (x->d_name[0] == '.' || map_get_str(known, x->d_name))
+            continue;
+        enum left is = look_at(t, x->d_name, m, n, a);
+        if (is == LEFT_OVER)
             remove_folder(t, x->d_name);
+        else if (is == LEFT_UNKNOWN)
+            rc = data_set_aside(store_dir(t->opt.store), DATA_LOOPS, x->d_name,
+                                "no row names what is in it", e);
+    }
     if (d)
         closedir(d);
+    return rc;
 }
 
 int tinker_sweep(struct tinker *t, struct err *e)
@@ -170,7 +213,7 @@ int tinker_sweep(struct tinker *t, struct err *e)
         know_models(t, &known, &a, m, n);
         for (size_t i = 0; i < n_weights; i++)
             map_put_str(&known, w[i].dir, t);
-        sweep(t, &known, &a);
+        rc = sweep(t, &known, m, n, &a, e);
     }
     map_release(&known);
     arena_release(&a);

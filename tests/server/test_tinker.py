@@ -21,6 +21,7 @@ import contextlib
 import os
 import pathlib
 import random
+import shutil
 import signal
 import sqlite3
 import sys
@@ -436,6 +437,35 @@ def outlives_its_time(model):
         assert r.now.stop() == 0
 
 
+def behind_a_backup(model):
+    """Catches: what was saved behind a backup of the store, and is removed where that is put back."""
+    with scratch() as tmp:
+        r = Restarted(tmp, model)
+        data = tmp / "data"
+        c = Client(r.server, lasts=True)
+        m = c.model()
+        m.save("before")
+        assert r.now.stop() == 0
+        shutil.copy(data / "store.db", tmp / "backup.db")
+        r.now = None
+        r.again()
+        m.save("behind")
+        other = c.model()
+        other.save("new")
+        assert r.now.stop() == 0
+        with contextlib.closing(sqlite3.connect(data / "store.db")) as db:
+            dirs = [x for x, in db.execute("SELECT dir FROM loop_weights WHERE path LIKE '%/behind' OR path LIKE '%/new'")]
+        was = {x: sorted(f.name for f in (data / "loops" / x).iterdir()) for x in dirs}
+        shutil.copy(tmp / "backup.db", data / "store.db")
+        r.now = None
+        r.again()
+        lost = {x: sorted(f.name for f in (data / "lost+found" / x).iterdir()) for x in dirs}
+        assert len(dirs) == 2 and all(was.values()) and lost == was, (was, lost)
+        got = r.now.get(f"/api/v1/training_runs/{m.id}/checkpoints").json["checkpoints"]
+        assert [x["checkpoint_id"] for x in got] == ["weights/before"], got
+        assert r.now.stop() == 0
+
+
 def waits_for_its_base(model, other):
     """Where another base is served, a request that would get no turn is refused; what waits stays."""
     with scratch() as tmp:
@@ -588,6 +618,7 @@ def main():
         cases.run("passes are bounded", lambda: passes_are_bounded(model))
         cases.run("sent again", lambda: sent_again(model))
         cases.run("outlives its time", lambda: outlives_its_time(model))
+        cases.run("behind a backup", lambda: behind_a_backup(model))
         cases.run("waits for its base", lambda: waits_for_its_base(model, make_model(tmp / "other", "--seed", 5)))
         want = []
         cases.run("straight", lambda: want.extend(straight(model)))
