@@ -10,6 +10,10 @@
 #include <stdbool.h>
 #include <string.h>
 
+/* At the begin of the work space: of how many tokens all breakers are known, and the place of the
+ * last, from 1; 0: there is none. */
+enum { DRY_LOOKED_AT, DRY_BREAKER };
+
 static bool breaks(const struct sample_params *p, int32_t id)
 {
     return p->dry_breaks && p->dry_breaks[id / 32] >> id % 32 & 1;
@@ -36,19 +40,23 @@ static int64_t longest_breaker(const struct sample_params *p)
     return longest;
 }
 
-/* Tokens behind the last breaker, or `most` where there are as many at least: breakers may be many,
- * so no more of the text is looked at than it repeats. */
-static int64_t reach(const struct sample_params *p, const int32_t *text, int64_t n, int64_t most)
+/* Tokens behind the last breaker that begins at `first` or behind it, or `most` where there are as
+ * many at least. Breakers may be many where a text repeats without end: so a place is looked at
+ * once, but for those near the end, where a breaker may have become whole since. */
+static int64_t reach(const struct sample_params *p, const int32_t *text, int64_t n, int64_t first,
+                     int64_t most, int32_t *known)
 {
-    int64_t longest = longest_breaker(p);
-    for (int64_t at = n - 1, len; at >= 0; at--) {
-        len = breaker_at(p, text, n, at);
-        if (len)
-            return n - at - len < most ? n - at - len : most;
-        if (n - at - longest >= most)
-            break;
-    }
-    return most;
+    int64_t from = known[DRY_LOOKED_AT] - longest_breaker(p) + 1, last = known[DRY_BREAKER] - 1;
+    int64_t at = n - 1;
+    while (at >= from && at >= 0 && !breaker_at(p, text, n, at))
+        at--;
+    last = at >= from && at > last ? at : last;
+    known[DRY_LOOKED_AT] = (int32_t)n;
+    known[DRY_BREAKER] = (int32_t)last + 1;
+    if (last < first)
+        return most;
+    int64_t behind = n - last - breaker_at(p, text, n, last);
+    return behind < most ? behind : most;
 }
 
 /* length[k]: how many tokens before text[n - k] are those at the text's end, for k from 1. The
@@ -81,15 +89,18 @@ static double penalty(const struct sample_params *p, int64_t length)
     return p->dry_multiplier * pow(p->dry_base, p->dry_base > 1.000001 ? fmin(over, most) : over);
 }
 
-void dry_edit(const struct sample_params *p, const int32_t *text, int64_t n, int32_t *length,
+void dry_edit(const struct sample_params *p, const int32_t *text, int64_t n, int32_t *space,
               int32_t *longest, float *row)
 {
-    int64_t last = p->dry_last < 0 || p->dry_last > n ? n : p->dry_last;
-    text += n - last;
-    n = last;
-    int64_t most = lengths(text, n, length);
+    int64_t last = p->dry_last < 0 || p->dry_last > n ? n : p->dry_last, first = n - last;
+    int32_t *length = space + DRY_KNOWN - 1; /* from 1 */
+    if (n < 1)
+        return;
+    int64_t most = lengths(text + first, last, length);
     if (most >= p->dry_allowed)
-        most = reach(p, text, n, most);
+        most = reach(p, text, n, first, most, space);
+    text += first;
+    n = last;
     if (most < p->dry_allowed)
         return;
     for (int64_t k = 1; k < n; k++)

@@ -53,7 +53,7 @@ struct sample_row {
     int32_t n_ahead;
     const int32_t *text;    /* [n_text] all before it, guesses too */
     int64_t n_text, n_said; /* the last n_said of them are the answer's: bad words count these */
-    int32_t *length;        /* [n_text] work space of DRY; NULL: there is none in the parameters */
+    int32_t *length;        /* DRY's space of this text; NULL: there is none in the parameters */
     double mu;              /* mirostat's state before it; of the first token twice its tau */
     const uint32_t *mask;   /* bit id % 32 of word id / 32 set: may be taken; NULL: all may */
     const int32_t *banned;  /* [n_banned] may not be taken: ends, before the least length */

@@ -11,6 +11,7 @@
 #include "engine/base/mem.h"
 #include "engine/base/siphash.h"
 #include "engine/model/adapter.h"
+#include "engine/sample/dry.h"
 #include "engine/sample/sampler.h"
 
 struct sizes {
@@ -28,7 +29,7 @@ static struct sizes sizes_of(const struct work_model *m, const struct gen_req *r
         s.n_bad = p->sample.n_bad;
         s.n_breaker = p->sample.n_dry_breaker;
         s.n_word = p->sample.dry_breaks ? (m->n_vocab + 31) / 32 : 0;
-        s.n_length = sample_is_dry(&p->sample) ? s.n_max : 0;
+        s.n_length = sample_is_dry(&p->sample) ? DRY_KNOWN + s.n_max : 0;
     }
     return s;
 }
@@ -73,6 +74,8 @@ static void copy_params(struct work *w, const struct work_model *m, const struct
     sample->dry_breaker = put_list(&to, p->sample.dry_breaker, s.n_breaker);
     sample->dry_breaks = put_list(&to, p->sample.dry_breaks, s.n_word);
     w->length = s.n_length ? w->seq.token + s.n_max : NULL;
+    if (w->length)
+        memset(w->length, 0, DRY_KNOWN * sizeof *w->length);
     w->mu = 2 * sample->mirostat_tau;
     for (int32_t i = 0; !p->ignore_eos && i < m->n_eos; i++)
         w->end_id[w->n_end_id++] = m->eos[i];

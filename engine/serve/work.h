@@ -48,7 +48,7 @@ struct work {
     size_t mask_words;        /* of one */
     struct err mask_err;      /* the text cannot go on */
     struct seen *seen;        /* owned; NULL: no penalties */
-    int32_t *length;          /* in the block, [n_max]: what DRY works with; NULL: it does not */
+    int32_t *length;          /* in the block: what DRY works with; NULL: it does not */
     double mu;                /* mirostat's state */
     struct stop *stop;        /* owned; NULL: no stop strings */
     struct detok *detok;      /* owned; NULL likewise */

@@ -2,7 +2,8 @@
  *
  * What tokens lose to DRY, against tests/golden/make_serial.py, which compares texts token by
  * token. Faults they can catch: a length of the wrong place, one that goes past a breaker, past the
- * window or past the text's begin; a token that loses twice; a breaker that loses.
+ * window or past the text's begin; a token that loses twice; a breaker that loses; what is known of
+ * a text that is not so when it has grown.
  */
 #include "engine/sample/dry.h"
 
@@ -18,7 +19,7 @@ enum { VOCAB = 40, ROOM = 1024 };
 
 struct given {
     struct sample_params p;
-    int32_t text[ROOM], breaker[ROOM], length[ROOM];
+    int32_t text[ROOM], breaker[ROOM], space[DRY_KNOWN + ROOM];
     int64_t n;
     uint32_t breaks[2];
     float want[VOCAB];
@@ -57,10 +58,28 @@ static void read_lists(const struct json *c, struct given *g)
     }
 }
 
+/* The row behind n tokens, from rising logits. */
+static void edit(struct given *g, int64_t n, float row[VOCAB])
+{
+    int32_t longest[VOCAB];
+    for (int i = 0; i < VOCAB; i++) {
+        row[i] = (float)i;
+        longest[i] = 7 * i; /* of another row */
+    }
+    dry_edit(&g->p, g->text, n, g->space, longest, row);
+}
+
+static void compare(const struct given *g, const float row[VOCAB], int at)
+{
+    for (int i = 0; i < VOCAB; i++)
+        if (!(fabsf(row[i] - g->want[i]) <= 1e-5f * fmaxf(fabsf(g->want[i]), 1)))
+            fail_msg("text %d: token %d has %g, not %g", at, i, (double)row[i], (double)g->want[i]);
+}
+
+/* At once, and behind each of its tokens. */
 static void run(const struct json *c, int at)
 {
     static struct given g;
-    int32_t longest[VOCAB];
     float row[VOCAB];
     memset(&g, 0, sizeof g);
     g.p = (struct sample_params){.dry_multiplier = member(c, "multiplier"),
@@ -69,15 +88,15 @@ static void run(const struct json *c, int at)
                                  .dry_last = (int64_t)member(c, "last"),
                                  .dry_breaks = g.breaks,
                                  .dry_breaker = g.breaker};
-    for (int i = 0; i < VOCAB; i++) {
-        row[i] = g.want[i] = (float)i;
-        longest[i] = 7 * i; /* of another row */
-    }
-    read_lists(c, &g);
-    dry_edit(&g.p, g.text, g.n, g.length, longest, row);
     for (int i = 0; i < VOCAB; i++)
-        if (!(fabsf(row[i] - g.want[i]) <= 1e-5f * fmaxf(fabsf(g.want[i]), 1)))
-            fail_msg("text %d: token %d has %g, not %g", at, i, (double)row[i], (double)g.want[i]);
+        g.want[i] = (float)i;
+    read_lists(c, &g);
+    edit(&g, g.n, row);
+    compare(&g, row, at);
+    memset(g.space, 0, sizeof g.space);
+    for (int64_t n = 1; n <= g.n; n++)
+        edit(&g, n, row);
+    compare(&g, row, at);
 }
 
 static void like_the_definition(void **state)
@@ -101,21 +120,46 @@ static void one_token_over_and_over(void **state)
     enum { LONG = 1 << 20 };
     struct sample_params p = {
         .dry_multiplier = 1, .dry_base = 1.75, .dry_allowed = 2, .dry_last = -1};
-    int32_t *text = calloc(LONG, sizeof *text), *length = calloc(LONG, sizeof *length);
+    int32_t *text = calloc(LONG, sizeof *text), *space = calloc(DRY_KNOWN + LONG, sizeof *space);
     int32_t longest[2];
     float row[2] = {1, 2};
     (void)state;
-    assert_true(text && length);
-    dry_edit(&p, text, LONG, length, longest, row);
+    assert_true(text && space);
+    dry_edit(&p, text, LONG, space, longest, row);
     assert_true(row[0] < -1e38f && row[0] >= -FLT_MAX);
     assert_true(row[1] > 1.5f);
     free(text);
-    free(length);
+    free(space);
+}
+
+/* Fault: each step looks for every breaker at every place of a text that repeats itself. */
+static void many_breakers(void **state)
+{
+    enum { LONG = 1 << 16, STEPS = 1000, BREAKERS = SAMPLE_LISTS_MAX / 3 };
+    static int32_t text[LONG], space[DRY_KNOWN + LONG], breaker[3 * BREAKERS];
+    struct sample_params p = {.dry_multiplier = 1,
+                              .dry_base = 1,
+                              .dry_allowed = 2,
+                              .dry_last = -1,
+                              .dry_breaker = breaker,
+                              .n_dry_breaker = 3 * BREAKERS};
+    int32_t longest[2];
+    (void)state;
+    for (int i = 0; i < BREAKERS; i++) {
+        const int32_t one[] = {2, 0, 1};
+        memcpy(breaker + (ptrdiff_t)3 * i, one, sizeof one);
+    }
+    for (int i = LONG - STEPS + 1; i <= LONG; i++) {
+        float row[2] = {1, 2};
+        dry_edit(&p, text, i, space, longest, row);
+        assert_true(row[0] < 0.5f && row[1] > 1.5f);
+    }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(like_the_definition),
-                                       cmocka_unit_test(one_token_over_and_over)};
+                                       cmocka_unit_test(one_token_over_and_over),
+                                       cmocka_unit_test(many_breakers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
