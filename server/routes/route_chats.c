@@ -122,7 +122,7 @@ static enum errand_end work_mark(struct errand *t, struct api_error *e)
     if (api_chat_mark_parse(t->ask->body, t->ask->n_body, &t->arena, &metadata, &t->ignored, e))
         return ERRAND_FAILED;
     if (store_response_mark(desk_store(t->desk), t->ask->who->name, RESPONSE_CHAT, t->ask->param,
-                            metadata, &why))
+                            metadata, desk_options(t->desk)->responses_quota, &why))
         return errand_fail(&why, e);
     return work_show(t, e);
 }

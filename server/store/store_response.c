@@ -55,32 +55,38 @@ static int is_over(struct store *s, const char *owner, int64_t quota, struct err
     return row;
 }
 
-static int drop_oldest(struct store *s, const char *owner, struct err *e)
+/* The oldest but this one. */
+static int drop_oldest(struct store *s, const char *owner, const char *id, struct err *e)
 {
-    return store_run(s,
-                     store_query(s, e,
-                                 "DELETE FROM response WHERE seq = (SELECT min(seq) FROM response "
-                                 "WHERE owner = ?)",
-                                 "t", owner),
-                     e);
+    if (store_run(s,
+                  store_query(s, e,
+                              "DELETE FROM response WHERE seq = (SELECT min(seq) FROM response "
+                              "WHERE owner = ? AND id <> ?)",
+                              "tt", owner, id),
+                  e))
+        return -1;
+    return sqlite3_changes(s->db)
+               ? 0
+               : err_set(e, ERR_BAD_INPUT,
+                         "this answer has more bytes than its key's answers may have "
+                         "(--responses-quota): ask with store: false");
 }
 
-static int add(struct store *s, const struct response_row *r, int64_t quota, struct err *e)
+static int make_room(struct store *s, const char *owner, const char *id, int64_t quota,
+                     struct err *e)
 {
-    int over = put(s, r, e) ? -1 : is_over(s, r->owner, quota, e);
-    for (; over == 1; over = is_over(s, r->owner, quota, e))
-        if (drop_oldest(s, r->owner, e))
+    int over = is_over(s, owner, quota, e);
+    for (; over == 1; over = is_over(s, owner, quota, e))
+        if (drop_oldest(s, owner, id, e))
             return -1;
     return over;
 }
 
 int store_response_add(struct store *s, const struct response_row *r, int64_t quota, struct err *e)
 {
-    if (r->bytes > quota)
-        return err_set(e, ERR_BAD_INPUT,
-                       "this response has more bytes than its key's responses may have "
-                       "(--responses-quota): ask with store: false");
-    return store_begin(s, e) ? -1 : store_end(s, add(s, r, quota, e), e);
+    if (store_begin(s, e))
+        return -1;
+    return store_end(s, put(s, r, e) || make_room(s, r->owner, r->id, quota, e) ? -1 : 0, e);
 }
 
 static int no_response(struct err *e, enum response_kind kind, const char *id)
@@ -130,7 +136,7 @@ int store_response_drop(struct store *s, const char *owner, enum response_kind k
 }
 
 int store_response_mark(struct store *s, const char *owner, enum response_kind kind, const char *id,
-                        const char *metadata, struct err *e)
+                        const char *metadata, int64_t quota, struct err *e)
 {
     if (store_begin(s, e))
         return -1;
@@ -139,7 +145,10 @@ int store_response_mark(struct store *s, const char *owner, enum response_kind k
         "UPDATE response SET metadata = ?1, bytes = bytes + coalesce(length(CAST(?1 AS BLOB)), 0) "
         "- coalesce(length(CAST(metadata AS BLOB)), 0) WHERE owner = ?2 AND id = ?3 AND kind = ?4",
         "ttti", metadata, owner, id, (int64_t)kind);
-    return store_end(s, change(s, q, kind, id, e), e);
+    int rc = change(s, q, kind, id, e);
+    if (!rc && quota > 0) /* where none is kept any more, those that are there may be marked */
+        rc = make_room(s, owner, id, quota, e);
+    return store_end(s, rc, e);
 }
 
 int store_response_list(struct store *s, const char *owner, enum response_kind kind,

@@ -27,9 +27,9 @@ int store_response_get(struct store *s, const char *owner, enum response_kind ki
                        struct err *e); /* ERR_NOT_FOUND */
 int store_response_drop(struct store *s, const char *owner, enum response_kind kind, const char *id,
                         struct err *e);
-/* Gives it other metadata; NULL: none. */
+/* Gives it other metadata; NULL: none. Others go as with store_response_add. */
 int store_response_mark(struct store *s, const char *owner, enum response_kind kind, const char *id,
-                        const char *metadata, struct err *e);
+                        const char *metadata, int64_t quota, struct err *e);
 /* Without what they hold; those whose time is over, too. */
 int store_response_list(struct store *s, const char *owner, enum response_kind kind,
                         const struct store_page *page, struct arena *a, struct response_row **out,

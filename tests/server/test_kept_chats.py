@@ -214,9 +214,21 @@ def kept(cases, model, keys, data):
         assert there == sorted(there, reverse=True) and there[0] == 404 and there[-1] == 200, there
         r = at.ask(messages=[{"role": "user", "content": "x" * 9000}], max_tokens=1, truncate_prompt_tokens=-1)
         assert r.status == 400 and "store: false" in r.error["message"], r
+
+    def marked_within():
+        """Catches: metadata that takes a key's answers beyond their bytes, or an answer that goes since it is marked."""
+        ids = [at.good(max_tokens=1)["id"] for _ in range(6)]
+        marks = {"metadata": {str(k): "x" * 500 for k in range(4)}}
+        there = [at.server.post(f"{CHATS}/{i}", marks, **ANN).status for i in ids[::-1]]
+        assert there[0] == 200 and there == sorted(there) and 404 in there, there
+        last = ids[::-1][there.count(200) - 1]
+        assert last in at.ids() and len(at.ids()) <= 4, at.ids()
+        r = at.server.post(f"{CHATS}/{last}", {"metadata": {f"{k:060}": "x" * 512 for k in range(16)}}, **ANN)
+        assert r.status == 400 and at.get("/" + last).json["metadata"] == marks["metadata"], r
     with Tandem(*options, "--responses-quota", 9000) as server:
         at = Chats(server)
         cases.run("bounded", bounded)
+        cases.run("marked within", marked_within)
 
 
 def main():
