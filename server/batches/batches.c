@@ -415,23 +415,31 @@ static void *batches_main(void *arg)
     return NULL;
 }
 
-/* Answers of batches that ended, and were killed before they were removed. */
-static void sweep(struct batches *b)
+/* Of a batch that ended, and was killed before they were removed, its answers go. Those of one that
+ * the store never heard of may be all that is left of a store that an older one replaced. */
+static int sweep_one(struct batches *b, const char *name, struct err *e)
 {
     const struct data_dir *d = store_dir(b->opt.store);
+    bool is_there, is_open;
+    if (store_batch_has(b->opt.store, name, &is_there, e) ||
+        store_batch_is_open(b->opt.store, name, &is_open, e))
+        return -1;
+    return is_open    ? 0
+           : is_there ? data_remove(d, DATA_BATCHES, name, e)
+                      : data_set_aside(d, DATA_BATCHES, name, "no row names this batch", e);
+}
+
+static void sweep(struct batches *b)
+{
     struct err e = ERR_INIT;
     size_t n = strlen(b->opt.dir) + strlen(data_folder_name(DATA_BATCHES)) + 2;
     char *path = xmalloc(n);
     snprintf(path, n, "%s/%s", b->opt.dir, data_folder_name(DATA_BATCHES));
     DIR *dir = opendir(path);
     struct dirent *entry;
-    while (dir && (entry = readdir(dir)) != NULL) {
-        bool is_open = true;
-        if (!data_is_our_name(entry->d_name) ||
-            store_batch_is_open(b->opt.store, entry->d_name, &is_open, &e) || is_open)
-            continue;
-        data_remove(d, DATA_BATCHES, entry->d_name, &e);
-    }
+    while (dir && (entry = readdir(dir)) != NULL)
+        if (data_is_our_name(entry->d_name) && sweep_one(b, entry->d_name, &e))
+            log_event(LOG_WARN, "answers of a batch stay", LOG_TEXT("why", e.msg));
     if (dir)
         closedir(dir);
     free(path);

@@ -157,6 +157,11 @@ int store_batch_is_open(struct store *s, const char *id, bool *is_open, struct e
     return store_end(s, row < 0 ? -1 : 0, e);
 }
 
+int store_batch_has(struct store *s, const char *id, bool *has, struct err *e)
+{
+    return store_has(s, "SELECT 1 FROM batch WHERE id = ?", id, has, e);
+}
+
 static int update(struct store *s, const struct batch *b, unsigned from, struct err *e)
 {
     const int64_t *at = b->at;

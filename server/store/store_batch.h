@@ -29,6 +29,7 @@ int store_batch_list(struct store *s, const char *owner, const struct store_page
 int store_batch_open(struct store *s, int64_t now, size_t most, struct arena *a, struct batch **out,
                      size_t *n, struct err *e);
 int store_batch_count(struct store *s, const char *owner, int64_t *open, struct err *e);
+int store_batch_has(struct store *s, const char *id, bool *has, struct err *e);
 int store_batch_is_open(struct store *s, const char *id, bool *is_open, struct err *e);
 
 /* What becomes of a batch, and files that it made (those that are there already stay), all of it or

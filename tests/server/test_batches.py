@@ -12,6 +12,7 @@ import json
 import os
 import pathlib
 import random
+import shutil
 import signal
 import sqlite3
 import sys
@@ -457,6 +458,24 @@ def leaves(model, tmp):
         assert b["status"] == "completed" and not bad, b
 
 
+def behind_a_backup(model, tmp):
+    """Catches: answers of a batch that was begun behind a backup of the store, and that go where that is put back."""
+    data = tmp / "data"
+    with Tandem(model, *OPTIONS, "--data-dir", data):
+        pass
+    shutil.copy(data / "store.db", tmp / "backup.db")
+    with Tandem(model, *OPTIONS, "--data-dir", data) as s:
+        c = Client(s)
+        batch = c.create([line(i) for i in range(10)] + [slow(i) for i in range(10, 300)])["id"]
+        c.wait(batch, lambda x: x["request_counts"]["completed"] >= 5)
+        assert s.stop(signal.SIGTERM) == 0, s.output()
+    answers = (data / "batches" / batch).read_bytes()
+    assert answers.count(b"\n") >= 5, answers
+    shutil.copy(tmp / "backup.db", data / "store.db")
+    with Tandem(model, *OPTIONS, "--data-dir", data):
+        assert (data / "lost+found" / batch).read_bytes() == answers and not list((data / "batches").iterdir())
+
+
 def rests(server, disk, more=0):
     """Waits until a batch rests, and has tried to write as often again."""
     end, tried = time.monotonic() + 60 * SLOW, None
@@ -569,7 +588,7 @@ def main():
             cases.run("key_gone", lambda: key_gone(s, tmp / "keys"))
             cases.run("keys", lambda: keys(s))
             cases.run("spent", lambda: spent(s))
-        for case in (expires, goes_on, leaves, tries_again, killed):
+        for case in (expires, goes_on, leaves, behind_a_backup, tries_again, killed):
             (tmp / case.__name__).mkdir()
             cases.run(case.__name__, lambda case=case: case(model, tmp / case.__name__))
         for endpoint in (TEXT, RESPONSE):
