@@ -153,5 +153,6 @@ struct engine_stat {
     int64_t heartbeat_us; /* clock_us when the engine's thread last went round */
 };
 struct engine_stat engine_stat(struct engine *g);
+int64_t engine_waiting(const struct engine *g); /* its n_waiting, without a lock */
 
 #endif

@@ -17,7 +17,7 @@ static int check_queue(const struct server *s, const struct route *r, struct api
     struct engine *g = atomic_load(&s->engine);
     if (!r->asks_engine)
         return 0;
-    int64_t n = engine_stat(g).n_waiting;
+    int64_t n = engine_waiting(g);
     if (n < engine_info(g)->max_waiting)
         return 0;
     api_fail(e, 503, NULL, NULL, "%lld generations wait already: try again later", (long long)n);

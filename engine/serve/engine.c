@@ -421,11 +421,16 @@ struct engine_stat engine_stat(struct engine *g)
     pthread_mutex_lock(&g->told.lock);
     struct engine_stat s = g->told.stat;
     pthread_mutex_unlock(&g->told.lock);
-    s.n_waiting = atomic_load(&g->told.n_waiting);
+    s.n_waiting = engine_waiting(g);
     s.cell_all = g->fixed.room.n_cell;
     s.heartbeat_us =
         atomic_load(&g->told.is_idle) ? clock_us() : atomic_load(&g->told.heartbeat_us);
     return s;
+}
+
+int64_t engine_waiting(const struct engine *g)
+{
+    return atomic_load(&g->told.n_waiting);
 }
 
 const struct resident *engine_resident(const struct engine *g)

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "engine/base/log.h"
+#include "engine/base/machine.h"
 #include "engine/base/mem.h"
 #include "server/http/http_own.h"
 
@@ -27,7 +28,8 @@ enum {
     IDLE_US = 75 * 1000 * 1000,
     STALL_US = 30 * 1000 * 1000,
     BODY_US = 30 * 1000 * 1000,
-    PING_US = 15 * 1000 * 1000
+    PING_US = 15 * 1000 * 1000,
+    TURN_NS = 100 * 1000 /* the shortest that there is */
 };
 
 enum MHD_Result http_access(void *cls, struct MHD_Connection *m, const char *url,
@@ -159,7 +161,9 @@ static struct MHD_Daemon *start(struct http *h, int fd, unsigned n_thread)
 static int add(struct http *h, int fd, unsigned n_thread, struct err *e)
 {
     ASSERT(h->n_daemon < HTTP_DAEMONS);
+    machine_turns(TURN_NS); /* its threads are awake for moments, those that compute all the time */
     struct MHD_Daemon *d = start(h, fd, n_thread < 2 ? 0 : n_thread);
+    machine_turns(0);
     if (!d) {
         if (fd >= 0)
             close(fd);

@@ -31,7 +31,7 @@
 #include "server/http/call_own.h"
 #include "server/http/conn.h"
 
-enum { TICK_MS = 250, EVENTS = 64, SPARED_LOOKS = 20 };
+enum { TICK_MS = 250, EVENTS = 64, SPARED_LOOKS = 20, LOOKS_AT_ONCE = 64 };
 
 struct watch {
     struct watch_times times;
@@ -153,6 +153,18 @@ static void on_events(struct watch *w, const struct epoll_event *ev, int n)
     }
 }
 
+/* Some slots at a time: who opens or closes a connection waits for the lock. */
+static void look_at_all(struct watch *w, int64_t now)
+{
+    for (size_t i = 0; i < w->n_conn;) {
+        size_t end = i + LOOKS_AT_ONCE < w->n_conn ? i + LOOKS_AT_ONCE : w->n_conn;
+        pthread_mutex_lock(&w->lock);
+        for (; i < end; i++)
+            look_at(&w->conn[i], now);
+        pthread_mutex_unlock(&w->lock);
+    }
+}
+
 static void *run(void *arg)
 {
     struct watch *w = arg;
@@ -164,13 +176,12 @@ static void *run(void *arg)
             return NULL;
         pthread_mutex_lock(&w->lock);
         on_events(w, ev, n);
+        pthread_mutex_unlock(&w->lock);
         int64_t now = clock_us();
         if (now - look_us >= TICK_MS * 1000 && atomic_load(&w->n_open)) {
             look_us = now;
-            for (size_t i = 0; i < w->n_conn; i++)
-                look_at(&w->conn[i], now);
+            look_at_all(w, now);
         }
-        pthread_mutex_unlock(&w->lock);
         for (int i = 1; i < n; i++)
             if (ev[i].data.u64 == UINT64_MAX)
                 return NULL;

@@ -1,8 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Ten times what the server can do. Catches: a queue without end, an admitted request that is
-dropped, a refusal that takes long or is no 429 or 503, memory that grows with those who wait."""
+dropped, a refusal that takes long or is no 429 or 503, or that waits for the turn of those who compute, memory
+that grows with those who wait."""
+import ctypes
 import os
+import pathlib
+import platform
 import sys
 
 from attack import (IS_FULL, Cases, Holdings, Tandem, bench, connections, fill_cells, make_model,
@@ -56,6 +60,28 @@ def told_when(server):
         assert r.status in (429, 503) and int(r.headers["Retry-After"]) <= 120 and r.error
 
 
+def turns(server):
+    """Nanoseconds that each thread may run before the others' turn, by sched_getattr: of those that answer, and of
+    the others."""
+    number, libc = {"x86_64": 315}.get(platform.machine(), 275), ctypes.CDLL(None, use_errno=True)
+    of = {True: [], False: []}
+    for task in pathlib.Path(f"/proc/{server.pid}/task").iterdir():
+        room = (ctypes.c_uint64 * 6)()
+        assert libc.syscall(number, int(task.name), room, 48, 0) == 0, os.strerror(ctypes.get_errno())
+        of[(task / "comm").read_text().startswith("MHD")].append(room[3])
+    return of[True], of[False]
+
+
+def ahead(server):
+    """Who answers has a turn as soon as there is something to answer, whoever computes."""
+    answer, others = turns(server)
+    assert len(answer) > 1 and others, (answer, others)
+    if max(others) == 0:
+        return "this system has no turns of threads"
+    assert max(answer) < min(others), (answer, others)
+    return f"{max(answer)} ns beside {min(others)}"
+
+
 def main():
     cases, state = Cases(), {}
     with scratch() as tmp:
@@ -63,6 +89,7 @@ def main():
         with Tandem(model, "--max-waiting", 64) as server:
             cases.run("admitted requests end, the others are refused",
                       lambda: overload(server, state))
+            cases.run("who refuses has its turn before who computes", lambda: ahead(server))
             cases.run("refusals are quick", lambda: quickly(state))
             cases.run("and afterwards all is well", lambda: told_when(server))
     return cases.end()

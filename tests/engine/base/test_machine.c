@@ -4,7 +4,9 @@
  */
 #include "tests/lib/test.h"
 
+#include <pthread.h>
 #include <sched.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "engine/base/machine.h"
@@ -51,12 +53,52 @@ static void memory_is_in_bytes(void **state)
     assert_in_range(left, 1 << 20, total);
 }
 
+struct attr {
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime_ns, deadline_ns, period_ns;
+};
+
+static uint64_t turns(void)
+{
+    struct attr a = {0};
+    assert_int_equal(syscall(SYS_sched_getattr, 0, &a, sizeof a, 0), 0);
+    return a.runtime_ns;
+}
+
+static void *turns_of_a_thread(void *out)
+{
+    *(uint64_t *)out = turns();
+    return NULL;
+}
+
+/* Fault: threads that serve have the turns of those that compute, or these have theirs. */
+static void short_turns_are_inherited_and_given_back(void **state)
+{
+    (void)state;
+    const uint64_t shortest = 100 * 1000;
+    uint64_t before = turns(), of_thread = 0;
+    pthread_t t;
+    if (before == 0)
+        skip(); /* a system that does not know of them */
+    machine_turns(shortest);
+    assert_int_equal(turns(), shortest);
+    assert_int_equal(pthread_create(&t, NULL, turns_of_a_thread, &of_thread), 0);
+    pthread_join(t, NULL);
+    assert_int_equal(of_thread, shortest);
+    machine_turns(0);
+    assert_int_equal(turns(), before);
+}
+
 int main(void)
 {
     const struct CMUnitTest test[] = {
         cmocka_unit_test(cpus_follow_the_affinity),
         cmocka_unit_test(list_names_each_cpu_once),
         cmocka_unit_test(memory_is_in_bytes),
+        cmocka_unit_test(short_turns_are_inherited_and_given_back),
     };
     return cmocka_run_group_tests(test, NULL, NULL);
 }
