@@ -393,6 +393,27 @@ def passes_are_bounded(model):
     return f"{n} passes, {n_again} more"
 
 
+def stops(model):
+    """Who waits for what a stop ends is told to come again to another, whenever it began to wait."""
+    with scratch() as tmp, Tandem(model, "--data-dir", tmp / "data", "--ctx", 256, "--no-access-log",
+                                  "--drain-delay", "3600") as s:
+        c, said = Client(lambda: s), []
+        at = c.model().give(ROWS, seq=9)  # what comes before it is never sent
+
+        def wait():
+            r = s.post("/api/v1/retrieve_future", {"request_id": at})
+            said.append((r.status, r.error["code"], r.headers["Retry-After"]))
+        before = threading.Thread(target=wait)
+        before.start()
+        s.process.send_signal(signal.SIGTERM)
+        while "draining" not in s.output():
+            time.sleep(0.01)
+        wait()
+        before.join()
+        assert said == [(503, "shutting_down", "1")] * 2, said
+        assert s.stop() == 0
+
+
 def sent_again(model):
     """A sample that is sent again counts once, and is not refused for want of tokens: it was taken."""
     with scratch() as tmp, Tandem(model, "--data-dir", tmp / "data", "--ctx", 256, "--key-tpm", 60,
@@ -616,6 +637,7 @@ def main():
             cases.run_all(Whole(s))
         cases.run("within a quota", lambda: within_a_quota(model))
         cases.run("passes are bounded", lambda: passes_are_bounded(model))
+        cases.run("stops", lambda: stops(model))
         cases.run("sent again", lambda: sent_again(model))
         cases.run("outlives its time", lambda: outlives_its_time(model))
         cases.run("behind a backup", lambda: behind_a_backup(model))

@@ -145,10 +145,37 @@ static void a_file_is_opened_again(void **state)
     assert_int_not_equal(log_ring_start(LOG_INFO, LOG_AS_TEXT, "/none/such/log", &e), 0);
 }
 
+/* Faults: the first and the last lines of a process, which no writer takes, that are lost; one that
+ * waits for a reader there; one that is lost without being counted. */
+static void without_a_writer_lines_are_written_at_once(void **state)
+{
+    struct err e = ERR_INIT;
+    int ends[2];
+    char path[64], text[4096] = "";
+    (void)state;
+    assert_int_equal(pipe(ends), 0);
+    snprintf(path, sizeof path, "/dev/fd/%d", ends[1]);
+    assert_good(log_ring_start(LOG_INFO, LOG_AS_TEXT, path, &e), &e);
+    log_ring_stop();
+    uint64_t before = log_ring_dropped();
+    log_event(LOG_INFO, "late", LOG_INT("i", 1));
+    assert_true(read(ends[0], text, sizeof text - 1) > 0);
+    assert_non_null(strstr(text, "late i=1\n"));
+    assert_int_equal(log_ring_dropped(), before);
+    assert_int_equal(fcntl(ends[1], F_SETFL, O_NONBLOCK), 0);
+    while (write(ends[1], text, sizeof text) > 0)
+        continue;
+    log_event(LOG_INFO, "too late", LOG_INT("i", 2)); /* returns at all */
+    assert_int_equal(log_ring_dropped(), before + 1);
+    close(ends[0]), close(ends[1]);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_lines_in_order), cmocka_unit_test(an_unread_pipe_holds_up_nobody),
-        cmocka_unit_test(an_unread_pipe_holds_up_no_end), cmocka_unit_test(a_file_is_opened_again)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(all_lines_in_order),
+                                       cmocka_unit_test(an_unread_pipe_holds_up_nobody),
+                                       cmocka_unit_test(an_unread_pipe_holds_up_no_end),
+                                       cmocka_unit_test(without_a_writer_lines_are_written_at_once),
+                                       cmocka_unit_test(a_file_is_opened_again)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

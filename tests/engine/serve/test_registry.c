@@ -224,6 +224,37 @@ static void bytes_make_room_too(void **state)
     golden_release(&g);
 }
 
+/* Fault: what there was no room for, that is taken as files that cannot be read, and never read
+ * again. */
+static void want_of_room_bars_no_name(void **state)
+{
+    struct golden g;
+    struct err e = ERR_INIT;
+    struct adapter *none;
+    (void)state;
+    golden_init_short(&g, "llama_plain", K_F32);
+    struct registry *r = registry_for(&g, 9, 1 << 30);
+    load(r, "a", "lora", NULL);
+    size_t bytes = registry_bytes(r);
+    registry_free(r);
+    r = registry_for(&g, 9, bytes);
+    know(r, "a");
+    know(r, "b");
+    struct adapter *a = fetch(r, "a");
+    assert_err(registry_fetch(r, "b", &none, &e), &e, ERR_BUSY, "in use");
+    assert_true(registry_knows(r, "b") && !registry_why(r, "b", &e));
+    adapter_unref(a);
+    fetch_and_leave(r, "b");
+    registry_free(r);
+    r = registry_new(g.model,
+                     &(struct registry_limits){.n_max = 9, .rank_max = 3, .bytes_max = 1 << 30});
+    know(r, "a");
+    assert_err(registry_fetch(r, "a", &none, &e), &e, ERR_TOO_LARGE, "rank 4");
+    assert_true(registry_knows(r, "a") && !registry_why(r, "a", &e));
+    registry_free(r);
+    golden_release(&g);
+}
+
 /* Fault: a name that is a path, or breaks a log line. */
 static void names_are_plain(void **state)
 {
@@ -315,9 +346,10 @@ static void readers_beside_loads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_name_means_the_newest), cmocka_unit_test(limits_hold),
-        cmocka_unit_test(the_oldest_makes_place),  cmocka_unit_test(bytes_make_room_too),
-        cmocka_unit_test(names_are_plain),         cmocka_unit_test(readers_beside_loads),
+        cmocka_unit_test(a_name_means_the_newest),   cmocka_unit_test(limits_hold),
+        cmocka_unit_test(the_oldest_makes_place),    cmocka_unit_test(bytes_make_room_too),
+        cmocka_unit_test(want_of_room_bars_no_name), cmocka_unit_test(names_are_plain),
+        cmocka_unit_test(readers_beside_loads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
