@@ -351,7 +351,7 @@ coverage:
 	$(Q)s=0; $(MAKE) MODE=coverage test || s=1; \
 	  tests/lint/coverage.py build/coverage $(if $(V),--files); exit $$s
 # small faults, and which of them the tests see
-mutate: all $(TOOLBIN) $(B)/tests/mutate/box $(B)/libfake.a
+mutate: $(DEPLIB) $(B)/tandem $(TOOLBIN) $(B)/tests/mutate/box $(B)/libfake.a
 	$(Q)MUTATE_CC='$(CC)' MUTATE_CFLAGS='$(CFLAGS_all) $(HARDEN_$(MODE))' \
 	  MUTATE_LIBS='$(LDFLAGS_all) $(LIBS)' tests/mutate/mutate.py $(ARGS)
 include packaging/package.mk

@@ -8,8 +8,11 @@ A sample is drawn by the seed from all the places of api/, clients/, engine/ and
 tests/mutate/operators.py can make a fault (kernels have a reference beside them, and are held to it). The
 file with the fault is compiled, and linked before the library into the tests nearest to it: the one that
 mirrors it, those from which it is the fewest calls away, then programs by near.txt, until one fails
-or the budget of seconds is spent. A test counts only if it passes without the fault. What does not compile,
-or compiles to the same code, is drawn again. All runs in a box (box.c) that can change files of its own alone.
+or the budget of seconds is spent. A test counts only if it passes without the fault, which is looked at once it
+has failed with one; it is stopped at its first failure. What does not compile, or compiles to the same code, is
+drawn again. All runs in a box (box.c) that can change files of its own alone.
+
+Who draws by the same seed from a tree that differs a little has the same faults but for those of the difference.
 
 The last line is the figure; above it stand those that survived, to be explained, or seen by a better test."""
 import argparse
@@ -17,11 +20,12 @@ import collections
 import concurrent.futures
 import contextlib
 import filecmp
+import hashlib
 import os
 import pathlib
-import random
 import re
 import resource
+import select
 import shutil
 import signal
 import subprocess
@@ -39,6 +43,9 @@ FOLDERS = ("api", "clients", "engine", "server")
 LEAVES_OUT = ("engine/device/cuda/", "engine/comm/mpi.c", "clients/cli/main.c")
 MEMORY = 20 << 30
 NEAR_MOST = 8  # C tests that reach the file
+LONG = 60  # seconds by the clock, of a test that was not timed yet
+LINKER = ["-fuse-ld=lld"] if shutil.which("ld.lld") else []  # less than half the time
+FAILED = re.compile(rb"\[  FAILED  \]|^FAIL ", re.M)
 
 
 class Place:
@@ -141,8 +148,8 @@ class Near:
         scripts = [str(p.relative_to(ROOT)) for p in sorted((ROOT / "tests" / folder).glob("test_*.py"))
                    if folder != "server"]
         rows = [t for x in sorted(self.rows, key=len, reverse=True) if path.startswith(x) for t in self.rows[x]]
-        every = mirror + reaching[:NEAR_MOST] + rows + scripts[:3]
-        return list(dict.fromkeys(every))
+        every = dict.fromkeys(mirror + reaching[:NEAR_MOST] + rows + scripts[:3])
+        return sorted(every, key=lambda t: t.endswith(".py"))  # a script costs as much as several programs
 
 
 class Unlinked(Exception):
@@ -160,14 +167,21 @@ class Bench:
         for name in ("libtandem.a", "libfake.a", "clients/cli/main.o", "tests/mutate/box"):
             shutil.copy(self.build / name, self.kept)
         self.base, self.lock, self.locks, self.near = {}, threading.Lock(), {}, Near(self.build)
+        self.took = {}  # of tests: the seconds of a run to its end, of a core and of the clock
 
-    def compile(self, source, to):
-        return subprocess.run([*self.cc, *self.cflags, "-c", source, "-o", to], cwd=ROOT, capture_output=True,
+    def compile(self, source, to, *more):
+        return subprocess.run([*self.cc, *self.cflags, *more, "-c", source, "-o", to], cwd=ROOT, capture_output=True,
                               check=False).returncode == 0
 
+    def compile_text(self, text, path, to):
+        """As if it stood in the tree: what is the same code is the same object."""
+        source = to.with_name(pathlib.PurePath(path).name)
+        source.write_text(text, encoding="utf-8")
+        return self.compile(str(source), str(to), f"-ffile-prefix-map={source.parent}={pathlib.PurePath(path).parent}")
+
     def link(self, objects, to, *more):
-        p = subprocess.run([*self.cc, *self.cflags, *objects, str(self.kept / "libtandem.a"), *self.libs, *more, "-o",
-                            str(to)], cwd=ROOT, capture_output=True, text=True, check=False)
+        p = subprocess.run([*self.cc, *self.cflags, *LINKER, *objects, str(self.kept / "libtandem.a"), *self.libs,
+                            *more, "-o", str(to)], cwd=ROOT, capture_output=True, text=True, check=False)
         if p.returncode:
             raise Unlinked(p.stderr[-2000:])
 
@@ -197,6 +211,23 @@ class Bench:
             self.link([str(self.kept / "main.o"), *extra], box / "build/tandem")
         return [sys.executable, "-S", test], {"TANDEM_BUILD": str(box / "build"), "TANDEM_BIN": str(box / "build/tandem")}
 
+    @staticmethod
+    def has_failed(p, out):
+        """Whether it said so; else it has ended."""
+        said, pid, looks = b"", os.pidfd_open(p.pid), [out]
+        with contextlib.ExitStack() as at_end:
+            at_end.callback(os.close, pid)
+            while True:
+                ready, _, _ = select.select([*looks, pid], [], [])
+                if out in ready:
+                    more = os.read(out, 65536)
+                    looks = looks if more else []
+                    said = said[-64:] + more
+                    if FAILED.search(said):
+                        return True
+                elif pid in ready:
+                    return False
+
     def run(self, test, fault, box, seconds):
         """Whether it passed, and the seconds that it took, of a core and of the clock."""
         words, env = self.program(test, fault, box)
@@ -206,18 +237,23 @@ class Bench:
         data = os.environ.get("TANDEM_TEST_DATA", str(ROOT.parent / "shared/data"))
         p = subprocess.Popen(
             [self.kept / "box", box, *words], cwd=ROOT, stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
             env={**os.environ, "TMPDIR": str(tmp), "TEST_MODE": "release", "TANDEM_TEST_DATA": data, "TEST_SEED": "1",
                  **env},
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY)))
         late = threading.Timer(seconds, os.killpg, (p.pid, signal.SIGKILL))
         late.start()
-        os.waitid(os.P_PID, p.pid, os.WEXITED | os.WNOWAIT)
+        has_failed = self.has_failed(p, p.stdout.fileno())
         late.cancel()
         os.killpg(p.pid, signal.SIGKILL)  # what it left; its number is its own until it is waited for
         _, status, used = os.wait4(p.pid, 0)
         p.returncode = os.waitstatus_to_exitcode(status)
-        return p.returncode == 0, used.ru_utime + used.ru_stime, time.monotonic() - began
+        p.stdout.close()
+        took = used.ru_utime + used.ru_stime, time.monotonic() - began
+        good = not has_failed and p.returncode == 0
+        if good:
+            self.took[test] = took
+        return good, *took
 
     def baseline(self, test):
         """The seconds that it takes without a fault, of a core and of the clock; None: it does not pass here."""
@@ -231,30 +267,37 @@ class Bench:
                     print(f"not used: {test} does not pass in the box", flush=True)
             return self.base[test]
 
+    def sees(self, test, fault, box):
+        """Whether it fails with the fault, and passes without it; and the seconds of a core that it took with it.
+        Most tests pass with most faults, and need no run without it."""
+        known = self.took.get(test)
+        limit = 30 + 5 * known[1] if known else LONG
+        good, used, clock = self.run(test, fault, box, limit)
+        base = None if good else self.baseline(test)
+        if base and clock >= limit and limit < 30 + 5 * base[1]:
+            good, more, _ = self.run(test, fault, box, 30 + 5 * base[1])
+            used += more
+        return base is not None and not good, used
+
     def killer(self, place):
         """The test that sees the fault, None: none does; "": there is no fault to see."""
         with tempfile.TemporaryDirectory(prefix="tandem-mutate-") as at:
-            box = pathlib.Path(at)
+            box, built = pathlib.Path(at), self.build / pathlib.PurePath(place.path).with_suffix(".o")
             plain, fault = box / "plain.o", box / "fault.o"
-            source = box / pathlib.PurePath(place.path).name
-            source.write_text(place.text, encoding="utf-8")
-            self.compile(str(source), str(plain))
-            source.write_text(place.changed, encoding="utf-8")
-            if not self.compile(str(source), str(fault)) or filecmp.cmp(plain, fault, shallow=False):
+            if not self.compile_text(place.changed, place.path, fault) or filecmp.cmp(built, fault, shallow=False):
                 return ""
             spent = 0
             for test in self.near.of(place.path):
-                if spent >= self.opt.budget:
-                    break
-                took = self.baseline(test)
-                if took is None or (spent and spent + took[0] > self.opt.budget):
+                took = self.took.get(test, (0, 0))
+                if spent >= self.opt.budget or (spent and spent + took[0] > self.opt.budget):
                     continue
                 with contextlib.suppress(Unlinked):
-                    good = self.run(test, str(fault), box, 30 + 5 * took[1])[0]
-                    spent += took[0]
-                    if not good:
+                    is_seen, used = self.sees(test, str(fault), box)
+                    if is_seen:
                         return test
-        return None
+                    spent += used
+            self.compile_text(place.text, place.path, plain)
+            return "" if filecmp.cmp(plain, fault, shallow=False) else None
 
 
 def draw(opt):
@@ -263,8 +306,12 @@ def draw(opt):
         names = [x for x in names if x in changed_files()]
     texts = {x: (ROOT / x).read_text(encoding="utf-8") for x in names}
     every = [Place(x, text, m) for x, text in texts.items() for m in mutants(text)]
-    random.Random(opt.seed).shuffle(every)
-    return every
+    alike, rank = collections.Counter(), {}
+    for x in every:
+        words = f"{opt.seed} {alike[x.what]} {x.what}"
+        rank[id(x)] = hashlib.sha256(words.encode()).digest()
+        alike[x.what] += 1
+    return sorted(every, key=lambda x: rank[id(x)])
 
 
 def kept(path, every):
