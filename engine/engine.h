@@ -146,6 +146,7 @@ enum { ENGINE_SIZES = 14 }; /* of steps: at most 1, 2, 4, ... 4096 sequences, or
 struct engine_stat {
     int64_t n_of_size[ENGINE_SIZES], n_seq_all; /* steps of each size; their sequences in all */
     int64_t n_running, n_waiting, n_step, n_seq_last; /* sequences; steps; in the last step */
+    int64_t n_given_up; /* steps of idle work that were, for who came */
     int64_t cell_used, cell_kept, cell_all;
     uint64_t tok_prompt, tok_new, preempted, prefix_asked, prefix_hit;
     uint64_t tok_drafted, tok_accepted; /* guesses that ran; of these, what became text */

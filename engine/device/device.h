@@ -92,7 +92,8 @@ void stream_trace(struct stream *s, stream_trace_fn *fn, void *ctx);
 
 /* Calls fn behind every launch, which says how many nanoseconds the next may take; a launch that
  * would take longer is given out in several, which changes no bit. For work that lets others go
- * first. NULL: no more. */
+ * first. Less than 0, on the CPU: nothing more that the stream is given runs, up to the next
+ * stream_between. NULL: no more. */
 typedef int64_t stream_between_fn(void *ctx);
 void stream_between(struct stream *s, stream_between_fn *fn, void *ctx);
 void stream_rest(struct stream *s); /* calls it, if it is set: in long work of the host's own */

@@ -98,7 +98,7 @@ static void run_in_pieces(struct cpu_stream *s, enum kernel_id k, const struct c
 {
     struct cpu_device *d = cpu_of(&s->base);
     double each_ns = unit_ns / pool_size(d->pool), *slow = &s->slow[k];
-    for (int64_t lo = 0, hi; lo < n_unit; lo = hi) {
+    for (int64_t lo = 0, hi; lo < n_unit && s->base.piece_ns >= 0; lo = hi) {
         double n = (double)s->base.piece_ns / (each_ns * (*slow > 0 ? *slow : 1));
         hi = n < (double)(n_unit - lo) ? lo + (int64_t)n + (n < 1) : n_unit;
         int64_t begin = clock_ns();

@@ -63,6 +63,7 @@ struct sched {
     int64_t n_seat, n_run, n_part, n_decode, n_draft;
     int64_t n_press;                /* prompts that a step could hold a part of */
     int64_t n_idle;                 /* sequences that run only where nobody else wants to */
+    int64_t idle_rows;              /* the most that a step of theirs may have now */
     bool is_busy;                   /* there are others, and those stand still */
     int64_t n_waiting, n_preempted; /* queued or parked: never ran; did */
     int64_t ahead;                  /* cells that a table should have room to grow by */
@@ -84,6 +85,12 @@ static inline bool node_before(const struct seq_node *a, const struct seq_node *
 static inline bool sched_stands(const struct sched *s, const struct seq_node *n)
 {
     return s->is_busy && n->tenant->is_idle;
+}
+
+/* The step that is made, or runs, is of idle work. */
+static inline bool sched_is_idle(const struct sched *s)
+{
+    return s->n_idle && !s->is_busy;
 }
 
 static inline int64_t sched_cells(const struct sched *s, int64_t n_tok)

@@ -50,6 +50,7 @@ struct sched *sched_new(const struct sched_options *o, struct err *e)
     }
     struct sched *s = xcalloc(1, sizeof *s);
     *s = (struct sched){.opt = *o, .n_seat = least(o->cap_seq, least(o->cap_tok, o->cap_out))};
+    s->idle_rows = o->cap_tok;
     s->opt.cell_tok = o->cell_tok ? o->cell_tok : K_CELL;
     s->opt.age_tok = o->age_tok ? o->age_tok : AGE_STEPS * o->cap_tok;
     s->opt.hash = o->hash ? o->hash : map_hash;
@@ -216,21 +217,25 @@ static void ran_part(struct sched *s, const struct sched_part *part)
         kv_table_cut(&n->table, s->pool, sched_cells(s, q->n_tok));
 }
 
-/* The pace is that of steps without drafts. */
-static void saw(struct sched *s, int64_t us, int64_t n_tok, int64_t n_decode, int64_t n_draft)
+/* The pace is that of steps without drafts, and of those who mind it. */
+static void saw(struct sched *s, const struct sched_step *step, int64_t us)
 {
-    if (!n_draft)
-        pace_saw(&s->pace, us, n_decode, n_tok - n_decode);
+    if (!step->n_draft && !step->is_idle)
+        pace_saw(&s->pace, us, step->n_decode, step->n_tok - step->n_decode);
 }
 
 void sched_ran(struct sched *s, int64_t us)
 {
-    int64_t n_tok = 0, n_left = 0;
+    struct sched_step step = {
+        .n_decode = s->n_decode, .n_draft = s->n_draft, .is_idle = sched_is_idle(s)};
+    int64_t n_left = 0;
     for (int64_t i = 0; i < s->n_part; i++) {
-        n_tok += s->part[i].n_tok;
+        step.n_tok += s->part[i].n_tok;
         ran_part(s, &s->part[i]);
     }
-    saw(s, us, n_tok, s->n_decode, s->n_draft);
+    saw(s, &step, us);
+    if (step.is_idle)
+        s->idle_rows = least(2 * s->idle_rows, s->opt.cap_tok);
     tenants_settle(&s->tenants);
     s->n_part = 0;
     for (int64_t i = 0; i < s->n_run; i++)
@@ -249,7 +254,7 @@ void sched_ran(struct sched *s, int64_t us)
 
 void sched_timed(struct sched *s, const struct sched_step *step, int64_t us)
 {
-    saw(s, us, step->n_tok, step->n_decode, step->n_draft);
+    saw(s, step, us);
 }
 
 void sched_failed(struct sched *s)
@@ -267,6 +272,12 @@ void sched_failed(struct sched *s)
         sched_enqueue(n);
     }
     s->n_part = 0;
+}
+
+void sched_hurry(struct sched *s, const struct sched_step *step)
+{
+    int64_t half = step->n_tok / 2;
+    s->idle_rows = half > PACE_FLOOR ? half : least(PACE_FLOOR, s->opt.cap_tok);
 }
 
 void sched_forget_all(struct sched *s)

@@ -73,6 +73,7 @@ struct sched_part {
 struct sched_step {
     const struct sched_part *part;                   /* sorted by adapter; as long as the step */
     int64_t n_part, n_tok, n_out, n_decode, n_draft; /* decode: sequences; draft: tokens */
+    bool is_idle; /* it holds what takes idle time alone: it may be given up for who comes */
 };
 
 struct sched_stat {
@@ -106,6 +107,11 @@ void sched_timed(struct sched *s, const struct sched_step *step, int64_t us);
 /* The step did not run: nothing of it stands, and its sequences stay, to be run again or removed.
  */
 void sched_failed(struct sched *s);
+
+/* Somebody came while this step of idle work was under way, which then ran or was given up
+ * (sched_failed): those that follow have half as many rows, and twice as many again for each that
+ * runs undisturbed. So little is lost by giving them up, and they get on wherever there is time. */
+void sched_hurry(struct sched *s, const struct sched_step *step);
 
 /* No cell is found by its prefix any more: a step that sched_ran was told of has failed. */
 void sched_forget_all(struct sched *s);

@@ -76,10 +76,17 @@ static void seat_large_whole(struct sched *s, struct budget *b)
     add_part(s, b, n, n->seq->n_tok);
 }
 
+/* Who comes waits for the end of a step that is none of its business, or for its being given up:
+ * either costs less the shorter it is. */
+static int64_t idle_left(const struct sched *s)
+{
+    return sched_is_idle(s) ? s->idle_rows - s->n_decode - s->n_draft : INT64_MAX;
+}
+
 /* Those that need a cell take it from the worst ranked, who may be themselves. */
 static void add_decodes(struct sched *s, struct budget *b)
 {
-    for (int64_t i = 0; i < s->n_run; i++) {
+    for (int64_t i = 0; i < s->n_run && idle_left(s) > 0; i++) {
         struct seq_node *n = s->run[i];
         if (sched_stands(s, n) || !is_decode(n) || !fits(n, b, 1))
             continue;
@@ -92,6 +99,13 @@ static void add_decodes(struct sched *s, struct budget *b)
     }
 }
 
+/* Of a step of idle work, where nobody minds how smoothly texts grow. */
+static int64_t prompt_tokens_idle(const struct sched *s, int64_t most)
+{
+    most = s->opt.enough ? least(most, s->opt.enough) : most;
+    return least(most, idle_left(s));
+}
+
 /* Tokens of prompts beside those that decode. Prompts that no seat is left for do not press. */
 static int64_t prompt_tokens(struct sched *s)
 {
@@ -99,16 +113,12 @@ static int64_t prompt_tokens(struct sched *s)
     n_prompt -= s->is_busy ? s->n_idle : 0;
     int64_t n_seat = s->n_seat - s->n_decode;
     s->n_press = n_prompt < n_seat ? n_prompt : n_seat;
-    if (!s->n_decode || !n_prompt)
-        return s->opt.cap_tok;
-    return s->opt.chunk ? s->opt.chunk : pace_rows(&s->pace, s->n_decode, s->n_press);
-}
-
-/* Who comes waits for the end of a step that is none of its business: it is no longer than what
- * computes well. */
-static int64_t most_idle(const struct sched *s)
-{
-    return s->n_idle && !s->is_busy && s->opt.enough ? s->opt.enough : s->opt.cap_tok;
+    int64_t most = s->n_decode && n_prompt && s->opt.chunk ? s->opt.chunk : s->opt.cap_tok;
+    if (sched_is_idle(s))
+        return prompt_tokens_idle(s, most);
+    if (!s->n_decode || !n_prompt || s->opt.chunk)
+        return most;
+    return pace_rows(&s->pace, s->n_decode, s->n_press);
 }
 
 static void add_prompt(struct sched *s, struct budget *b, struct seq_node *n)
@@ -148,7 +158,7 @@ static void add_prompts(struct sched *s, struct budget *b)
     bool may_admit = true;
     int64_t i = 0;
     int64_t had = b->tok;
-    b->prompt = least(prompt_tokens(s), most_idle(s));
+    b->prompt = prompt_tokens(s);
     while (b->tok && b->prompt > 0 && !(s->opt.enough && had - b->tok >= s->opt.enough)) {
         struct seq_node *first = may_admit ? first_waiting(s) : NULL;
         struct seq_node *n = i < s->n_run && !sched_stands(s, s->run[i]) ? s->run[i] : NULL;
@@ -171,6 +181,7 @@ static void add_draft(struct sched *s, struct budget *b, struct sched_part *p)
     struct seq *q = p->seq;
     int64_t n = q->n_draft < b->tok ? q->n_draft : b->tok;
     n = n < b->out ? n : b->out;
+    n = least(n, idle_left(s));
     if (n && !sched_grow(s, q->node, q->n_tok + n)) {
         int64_t left = q->node->table.n * s->opt.cell_tok - q->n_tok;
         n = n < left ? n : left;
@@ -298,6 +309,7 @@ bool sched_next(struct sched *s, struct sched_step *step)
                                 .n_tok = s->opt.cap_tok - b.tok,
                                 .n_out = s->opt.cap_out - b.out,
                                 .n_decode = s->n_decode,
-                                .n_draft = s->n_draft};
+                                .n_draft = s->n_draft,
+                                .is_idle = sched_is_idle(s)};
     return s->n_part > 0;
 }

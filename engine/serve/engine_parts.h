@@ -108,6 +108,7 @@ struct engine_mail {
     bool is_asleep, is_called, runs;     /* runs: the thread does, and takes errands */
     struct err why;                      /* a rank is gone; ERR_NONE: none is */
     _Atomic bool has_mail, stops;
+    _Atomic bool is_wanted; /* the inbox has what goes before idle work */
     _Atomic enum engine_speculate speculate;
 };
 
@@ -143,13 +144,14 @@ struct engine_own {
     struct group *dirty;     /* to be notified */
     struct seq **seq;        /* owned: [max_waiting + cap_seq] a group on its way, or a step's */
     struct flight flight[FETCH_SLOTS]; /* the second where the device goes ahead */
+    bool gives_up;                     /* the step of idle work at hand, for who came */
     struct flight *up; /* told to the scheduler, its tokens promised, and not landed; NULL: none */
     int64_t landed_us;
     struct fetch fetch;
     struct buf text; /* of one token */
     int64_t expire_us;
     uint64_t tok_prompt, tok_new, tok_drafted, tok_accepted;
-    int64_t n_step, n_seq_last, step_us;
+    int64_t n_step, n_given_up, n_seq_last, step_us;
     int64_t n_of_size[ENGINE_SIZES], n_seq_all; /* as engine_stat says */
 };
 

@@ -16,6 +16,11 @@
  *
  * A step that fails takes with it the one that was given behind it, and all that the scheduler
  * took for standing on its word.
+ *
+ * A step of idle work is given up when somebody comes, who so waits for the piece of a launch at
+ * hand: its sequences stay as they were, and run again once there is time. Not where its end is
+ * near anyhow (a GPU), where other ranks run it too, or where a recurrent state may be overwritten
+ * in part.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -100,6 +105,40 @@ static bool needs_tokens(const struct flight *f)
     return needs;
 }
 
+/* ---- idle work ----------------------------------------------------------------------------- */
+
+enum { PIECE_NS = 1000000 };
+
+static bool is_wanted(struct engine *g)
+{
+    return atomic_load_explicit(&g->mail.is_wanted, memory_order_relaxed);
+}
+
+static bool may_give_up(const struct engine *g, const struct flight *f)
+{
+    const struct resident *res = &g->fixed.res;
+    return f->step.is_idle && device_reads_host(res->device) && !res->crew &&
+           !model_state_bytes(res->model);
+}
+
+static int64_t go_on(void *engine)
+{
+    struct engine *g = engine;
+    g->own.gives_up |= is_wanted(g);
+    return g->own.gives_up ? -1 : PIECE_NS;
+}
+
+static int run(struct engine *g, const struct flight *f, struct op_view *out, struct err *e)
+{
+    g->own.gives_up = false;
+    if (!may_give_up(g, f))
+        return step_run(g, &f->step, out, e);
+    stream_between(g->fixed.res.stream, go_on, g);
+    int rc = step_run(g, &f->step, out, e);
+    stream_between(g->fixed.res.stream, NULL, NULL);
+    return rc;
+}
+
 /* Its launches, and what brings its answers back. */
 static int give(struct engine *g, struct flight *f, struct err *e)
 {
@@ -108,8 +147,10 @@ static int give(struct engine *g, struct flight *f, struct err *e)
     f->leads = false;
     if (goes_ahead(g))
         runner_go_ahead(g->own.runner, g->own.up ? fetch_ids(&g->own.fetch) : NULL);
-    if (step_run(g, &f->step, &f->out, e))
+    if (run(g, f, &f->out, e))
         return -1;
+    if (g->own.gives_up)
+        return 0;
     int64_t n_row = runner_batch(g->own.runner)->n[DIM_OUT];
     if (!g->own.samplers)
         return fetch_rows(&g->own.fetch, &f->out, n_row, g->fixed.res.stream, e);
@@ -191,6 +232,14 @@ static void fail(struct engine *g, struct flight *f, bool was_up, const struct e
     fail_works(g, f, &why, clock_us());
 }
 
+/* Its sequences stand where they stood. */
+static void give_up(struct engine *g, struct flight *f)
+{
+    g->own.n_given_up++;
+    sched_failed(g->own.sched);
+    let_down(f);
+}
+
 /* ---- a round ------------------------------------------------------------------------------- */
 
 /* What was up; false: it failed, and what was built on it is no good. */
@@ -213,7 +262,7 @@ void flight_round(struct engine *g, const struct sched_step *step)
     gate_enter(g->fixed.gate, GATE_SERVE);
     int rc = give(g, f, &e);
     int up_rc = up ? await(g, up, &up_e) : 0;
-    if (!rc && !up_rc && !f->leads)
+    if (!rc && !up_rc && !f->leads && !g->own.gives_up)
         rc = await(g, f, &e);
     gate_leave(g->fixed.gate, GATE_SERVE);
     g->own.up = NULL;
@@ -221,6 +270,8 @@ void flight_round(struct engine *g, const struct sched_step *step)
         fail(g, f, false, &up_e);
     } else if (rc) {
         fail(g, f, false, &e);
+    } else if (g->own.gives_up) {
+        give_up(g, f);
     } else if (f->leads) {
         rows_promise(f);
         sched_ran(g->own.sched, 0);
@@ -229,6 +280,8 @@ void flight_round(struct engine *g, const struct sched_step *step)
         tell(g, f);
         sched_ran(g->own.sched, f->took_us);
     }
+    if (f->step.is_idle && is_wanted(g))
+        sched_hurry(g->own.sched, &f->step);
 }
 
 void flight_land(struct engine *g)

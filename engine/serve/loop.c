@@ -47,6 +47,7 @@ static void take_mail(struct engine *g)
     struct work *w = g->mail.inbox.first;
     g->mail.inbox = (struct work_list){0};
     atomic_store_explicit(&g->mail.has_mail, false, memory_order_relaxed);
+    atomic_store_explicit(&g->mail.is_wanted, false, memory_order_relaxed);
     pthread_mutex_unlock(&g->mail.lock);
     ranks_errands(g);
     while (w)
@@ -99,6 +100,7 @@ static void put_stat(struct engine *g, int64_t now)
     pthread_mutex_lock(&g->told.lock);
     g->told.stat = (struct engine_stat){.n_running = s.n_running,
                                         .n_step = g->own.n_step,
+                                        .n_given_up = g->own.n_given_up,
                                         .step_us = g->own.step_us,
                                         .n_seq_last = g->own.n_seq_last,
                                         .n_seq_all = g->own.n_seq_all,

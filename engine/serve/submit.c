@@ -82,6 +82,8 @@ static int hand_over(struct engine *g, struct work_list *list, struct err *e)
         *(g->mail.inbox.last ? &g->mail.inbox.last->next : &g->mail.inbox.first) = list->first;
         g->mail.inbox.last = list->last;
         atomic_store_explicit(&g->mail.has_mail, true, memory_order_release);
+        if (!is_idle)
+            atomic_store_explicit(&g->mail.is_wanted, true, memory_order_relaxed);
         if (g->mail.is_asleep)
             pthread_cond_signal(&g->mail.wake);
     }

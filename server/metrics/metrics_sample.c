@@ -37,6 +37,7 @@ static void sequences(struct metrics *m, const struct engine_stat *s)
     metrics_set(m, METRIC_accepted, 0, (int64_t)s->tok_accepted);
     metrics_set(m, METRIC_preempted, 0, (int64_t)s->preempted);
     metrics_set(m, METRIC_steps, 0, s->n_step);
+    metrics_set(m, METRIC_given_up, 0, s->n_given_up);
     metrics_set(m, METRIC_step_sequences, 0, s->n_seq_last);
     metrics_set_histogram(m, METRIC_step_size, s->n_of_size, s->n_seq_all);
     metrics_set(m, METRIC_heartbeat_age, 0, clock_us() - s->heartbeat_us);

@@ -156,6 +156,29 @@ static void pieces_have_all_units(void **state)
     teardown(&b);
 }
 
+/* Fault: what somebody gave up runs on, within a launch or in those behind it. */
+static void what_is_given_up_ends(void **state)
+{
+    (void)state;
+    struct bench b;
+    int64_t ns = -1;
+    setup(&b, 1);
+    memset(&seen, 0, sizeof seen);
+    b.device->kernels.fn[K_add] = fake_add;
+    float *p = floats(&b, N_ROW * N_COL);
+    struct k_binary args = call_of(p, N_ROW, N_COL);
+    stream_between(b.stream, so_many_ns, &ns);
+    for (int i = 0; i < 3; i++)
+        stream_launch(b.stream, K_add, &args, sizeof args);
+    int n = seen.n_call;
+    assert_in_range(n, 1, 1); /* the piece at hand */
+    stream_between(b.stream, NULL, NULL);
+    stream_launch(b.stream, K_add, &args, sizeof args);
+    assert_true(seen.n_call > n);
+    device_mem_free(b.device, p);
+    teardown(&b);
+}
+
 /* Faults: a small call pays for the pool; an empty one is run. */
 static void small_call_runs_here(void **state)
 {
@@ -300,6 +323,7 @@ int main(void)
         cmocka_unit_test(large_call_is_shared_out),
         cmocka_unit_test(what_stays_together_is_not_cut),
         cmocka_unit_test(pieces_have_all_units),
+        cmocka_unit_test(what_is_given_up_ends),
         cmocka_unit_test(small_call_runs_here),
         cmocka_unit_test(trace_sees_each_launch),
         cmocka_unit_test(result_does_not_depend_on_threads),

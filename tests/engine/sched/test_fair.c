@@ -254,10 +254,81 @@ static void idle_steps_are_short(void **state)
         fake_seq_free(idle[k]);
 }
 
+/* Runs a step, in which somebody came or not, and says how many rows it had. */
+static int64_t idle_step(struct fake *f, bool is_hurried, bool is_given_up)
+{
+    struct sched_step step;
+    assert_true(sched_next(f->s, &step));
+    assert_true(step.is_idle);
+    if (is_given_up) {
+        sched_failed(f->s);
+    } else {
+        fake_run(f, &step);
+        sched_ran(f->s, 0);
+    }
+    if (is_hurried)
+        sched_hurry(f->s, &step);
+    return step.n_tok;
+}
+
+/* Faults: steps of idle work that stay long though somebody waits for each, that shrink to nothing,
+ * that stay short once nobody comes; a text that such a step was of. */
+static void idle_steps_shorten_where_somebody_comes(void **state)
+{
+    struct sched_options o = PLAIN;
+    struct fake_seq *idle[40];
+    (void)state;
+    o.cap_tok = 128;
+    o.cap_seq = o.cap_out = 40;
+    o.chunk = 0;
+    o.enough = 64;
+    struct fake f = fake_begin(o);
+    for (int k = 0; k < 40; k++)
+        idle[k] = put_idle(&f, 1, 9, 60);
+    int64_t rows = idle_step(&f, false, false);
+    for (int k = 0; k < 12; k++)
+        rows = idle_step(&f, false, false);
+    assert_int_equal(rows, 40);
+    for (int k = 0; k < 6; k++) { /* also those that run to their end */
+        int64_t now = idle_step(&f, true, k % 2);
+        assert_in_range(now, 1, rows);
+        rows = now / 2 > PACE_FLOOR ? now / 2 : PACE_FLOOR;
+    }
+    assert_int_equal(idle_step(&f, false, false), PACE_FLOOR);
+    assert_int_equal(idle_step(&f, false, false), 2 * PACE_FLOOR);
+    assert_int_equal(idle_step(&f, false, false), 40);
+    end(&f);
+    for (int k = 0; k < 40; k++) {
+        fake_check_text(idle[k]);
+        fake_seq_free(idle[k]);
+    }
+}
+
+/* Fault: what a step of idle work takes is held for what others' steps take. */
+static void idle_steps_teach_no_pace(void **state)
+{
+    (void)state;
+    struct sched_options o = PLAIN;
+    o.chunk = 0;
+    struct fake f = fake_begin(o);
+    struct fake_seq *idle = put_idle(&f, 1, 12, 20), *one;
+    for (int k = 0; k < 10; k++)
+        assert_true(fake_step(&f, 1000000));
+    assert_false(f.s->pace.is_timed);
+    one = put(&f, 2, 1, 12, 20);
+    assert_true(fake_step(&f, 10) && fake_step(&f, 10));
+    assert_true(f.s->pace.is_timed && f.s->pace.quiet_us <= 10);
+    end(&f);
+    fake_seq_free(idle);
+    fake_seq_free(one);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(idle_stands_still_beside_others),
                                        cmocka_unit_test(idle_steps_are_short),
+                                       cmocka_unit_test(idle_steps_shorten_where_somebody_comes),
+                                       cmocka_unit_test(idle_steps_teach_no_pace),
                                        cmocka_unit_test(three_hundred_do_not_starve_one),
                                        cmocka_unit_test(shares_follow_the_weights),
                                        cmocka_unit_test(nobody_saves_up),

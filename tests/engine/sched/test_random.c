@@ -147,6 +147,8 @@ static void check_step(const struct world *w, const struct sched_step *step)
         n_large += p->seq->is_whole;
         n_draft += p->n_draft;
     }
+    assert_int_equal(step->is_idle, step->n_part && step->part->seq->is_idle);
+    assert_true(!step->is_idle || n_large || n_tok <= w->fake.s->idle_rows);
     assert_int_equal(n_draft, step->n_draft);
     assert_true(!n_draft || !n_prompt);
     assert_int_equal(n_tok, step->n_tok);
@@ -169,6 +171,8 @@ static bool round_of(struct world *w)
         fake_run(&w->fake, &step);
         sched_ran(w->fake.s, draw(w, 2) ? draw(w, 1000) : 0);
     }
+    if (step.is_idle && !draw(w, 3))
+        sched_hurry(w->fake.s, &step);
     kv_pool_verify(w->fake.s->pool);
     return true;
 }
@@ -224,6 +228,8 @@ static bool late_round(struct world *w)
     for (struct fake_seq *f = w->all; f; f = f->next) /* who was turned out before its end came */
         if (f->q.is_finished && f->q.node)
             sched_remove(w->fake.s, &f->q);
+    if (has && step.is_idle && !draw(w, 3))
+        sched_hurry(w->fake.s, &step);
     if (has && !draw(w, 2))
         sched_timed(w->fake.s, &step, draw(w, 1000));
     if (!draw(w, 50))

@@ -371,6 +371,52 @@ static void a_wait_is_no_step(void **state)
     engine_free(g);
 }
 
+/* ---- idle work ----------------------------------------------------------------------------- */
+
+/* Somebody comes while a step of idle work is at the gate: it begins, and is to be given up. */
+static struct answer *come_in_its_step(struct engine *g, const struct kinds *k, size_t kind,
+                                       const struct gen_req *idle)
+{
+    struct gate *gate = engine_gate(g);
+    gate_enter(gate, GATE_TRAIN);
+    struct answer *first = submit(g, idle);
+    while (!gate_stat(gate).of[GATE_SERVE].n_wait)
+        usleep(100);
+    struct answer *a = submit(g, &k->req[kind]);
+    gate_leave(gate, GATE_TRAIN);
+    check_good(k, kind, a);
+    return first;
+}
+
+/* Faults: who comes waits for the end of a step of idle work; one that was given up leaves
+ * something behind: a token, a key, a place in its text. */
+static void idle_work_gives_way(void **state)
+{
+    (void)state;
+    enum { MANY = 5 };
+    struct engine *g = start(8, 256);
+    struct answer *a[MANY];
+    struct gen_req req[MANY];
+    struct kinds k;
+    kinds_init(&k, g);
+    for (size_t i = 0; i < MANY; i++) {
+        req[i] = k.req[N_KIND - MANY + i];
+        req[i].is_idle = true;
+    }
+    assert_int_equal(engine_stat(g).n_given_up, 0);
+    for (size_t i = 0; i < MANY; i++) {
+        a[i] = come_in_its_step(g, &k, i, &req[i]);
+        assert_int_equal(engine_stat(g).n_given_up, i + 1);
+        while (answer_count(a[0]) < (i + 1))
+            usleep(100);
+    }
+    for (size_t i = 0; i < MANY; i++)
+        check_good(&k, N_KIND - MANY + i, a[i]);
+    nothing_is_held(g);
+    kinds_release(&k);
+    engine_free(g);
+}
+
 /* ---- rows that are not finite -------------------------------------------------------------- */
 
 /* The golden's directory with NaN in the embedding of one token. */
@@ -541,7 +587,7 @@ int main(void)
         cmocka_unit_test(waiting_has_an_end),      cmocka_unit_test(stopping_ends_all),
         cmocka_unit_test(never_started),           cmocka_unit_test(a_wait_is_no_step),
         cmocka_unit_test(a_row_of_nan_ends_alone), cmocka_unit_test(eight_threads),
-        cmocka_unit_test(idling_costs_nothing),
+        cmocka_unit_test(idling_costs_nothing),    cmocka_unit_test(idle_work_gives_way),
     };
     return cmocka_run_group_tests(tests, NULL, nothing_is_left);
 }
