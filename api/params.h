@@ -133,6 +133,8 @@ PARAM_READER(encoding);
 PARAM_READER(effort);
 PARAM_READER(allowed_ids);
 PARAM_READER(bad_words);
+PARAM_READER(beams);
+PARAM_READER(early_stopping);
 PARAM_READER(breakers);
 PARAM_READER(mirostat);
 PARAM_READER(think_budget);

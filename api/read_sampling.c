@@ -59,6 +59,28 @@ int param_read_skip_special(struct api_reader *r, const char *name, const json_t
     return 0;
 }
 
+/* ---- beams --------------------------------------------------------------------------------- */
+
+/* How many follows from what is asked for besides. */
+int param_read_beams(struct api_reader *r, const char *name, const json_t *v)
+{
+    if (!json_is_boolean(v))
+        return param_type(r, name, "a boolean", v);
+    r->out->gen.beams.width = json_is_true(v);
+    return 0;
+}
+
+int param_read_early_stopping(struct api_reader *r, const char *name, const json_t *v)
+{
+    bool is_never = json_is_string(v) && !strcmp(json_string_value(v), "never");
+    if (!json_is_boolean(v) && !is_never)
+        return param_type(r, name, "a boolean or \"never\"", v);
+    r->out->gen.beams.ends = is_never          ? BEAMS_NEVER_EARLY
+                             : json_is_true(v) ? BEAMS_EARLY
+                                               : BEAMS_HOPEFUL;
+    return 0;
+}
+
 /* ---- how much ------------------------------------------------------------------------------ */
 
 /* Both names go to one place; the newer one counts where both are given. A chat answers with one

@@ -53,6 +53,7 @@ static void defaults(struct api_request *q, enum api_route route, const struct a
                               .top_logprobs = -1,
                               .prompt_logprobs = -1};
     q->gen.sample = sampling(limits->sample);
+    q->gen.beams.length_penalty = 1;
     q->breaker = breaker;
     q->n_breaker = sizeof breaker / sizeof *breaker;
     q->gen.max_new = route == API_COMPLETIONS ? COMPLETION_TOKENS : -1;
@@ -169,6 +170,22 @@ static int check_amounts(struct api_reader *r)
     return 0;
 }
 
+/* As many beams as choices are made, of which n are told. */
+static int check_beams(struct api_reader *r)
+{
+    struct api_request *q = r->out;
+    struct sample_beams *b = &q->gen.beams;
+    if (!b->width && b->length_penalty != 1)
+        return param_bad(r, "length_penalty", "is for 'use_beam_search'");
+    if (!b->width && b->ends != BEAMS_HOPEFUL)
+        return param_bad(r, "early_stopping", "is for 'use_beam_search'");
+    if (b->width && q->stream)
+        return param_bad(r, "stream", "cannot be had with 'use_beam_search'");
+    if (b->width)
+        b->width = q->best_of;
+    return 0;
+}
+
 /* Of a text that may hold calls nobody says which tokens are its words. */
 static int check_response(struct api_reader *r)
 {
@@ -244,8 +261,8 @@ int api_request_parse(enum api_route route, const char *body, size_t n,
     if (root && route == API_TOKENIZE) /* a template writes what a text begins with */
         out->adds_special = !json_object_get(root, "messages");
     if (!root || params_read(&r, root) || settle_turns(&r, root) || check_input(&r) ||
-        check_gap(&r) || check_amounts(&r) || check_answer(&r) || api_tools_settle(&r) ||
-        check_response(&r) || settle_kept(&r, root))
+        check_gap(&r) || check_amounts(&r) || check_beams(&r) || check_answer(&r) ||
+        api_tools_settle(&r) || check_response(&r) || settle_kept(&r, root))
         return -1;
     if (r.repeats_freely)
         out->gen.sample.repetition = 1;

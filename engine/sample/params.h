@@ -14,7 +14,8 @@ enum {
     SAMPLE_BIAS_MAX = 1024,
     SAMPLE_TOP_MAX = 20,
     SAMPLE_ALLOW_MAX = 8192,
-    SAMPLE_LISTS_MAX = 8192 /* numbers of all lists of one kind */
+    SAMPLE_LISTS_MAX = 8192, /* numbers of all lists of one kind */
+    SAMPLE_BEAMS_MAX = 16
 };
 
 struct sample_bias {
@@ -54,6 +55,16 @@ struct sample_params {
     {                                                                                              \
         .top_p = 1, .repetition = 1                                                                \
     }
+
+/* When a beam search that has found as many texts as it is wide is over: where the best that it
+ * follows would not be better if it ended now; at once; where it could not be, whatever follows. */
+enum sample_beams_end { BEAMS_HOPEFUL, BEAMS_EARLY, BEAMS_NEVER_EARLY };
+
+struct sample_beams {
+    int64_t width; /* 0: a text goes on by itself */
+    double length_penalty;
+    enum sample_beams_end ends;
+};
 
 static inline bool sample_is_dry(const struct sample_params *p)
 {

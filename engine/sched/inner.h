@@ -104,8 +104,9 @@ enum seat { SEAT_GIVEN, SEAT_PARKED, SEAT_REFUSED };
 
 enum seat sched_seat(struct sched *s, struct seq_node *n);           /* a queue's first */
 bool sched_grow(struct sched *s, struct seq_node *n, int64_t n_tok); /* cells for so many */
-void sched_unseat(struct sched *s, struct seq_node *n); /* takes its cells; it is in no place */
-void sched_preempt(struct sched *s, struct seq_node *n);
+void sched_unseat(struct sched *s, struct seq_node *n);  /* takes its cells; it is in no place */
+void sched_requeue(struct sched *s, struct seq_node *n); /* one that runs: it waits again */
+void sched_preempt(struct sched *s, struct seq_node *n); /* the same, for others */
 void sched_enqueue(struct seq_node *n);
 void sched_settle(struct sched *s, struct seq_node *n); /* what ran stands: others may take it */
 void sched_wake(struct sched *s, struct seq_node *n);   /* who is parked for any cell of its */

@@ -139,7 +139,7 @@ static void enter(struct sched *s, struct seq *q)
     q->n_tok = q->n_prompt;
     q->n_stand = q->n_cached = q->n_cell = 0;
     q->cell = NULL;
-    q->is_finished = q->is_open = false;
+    q->is_finished = q->is_open = q->is_again = false;
     q->n_draft = q->n_agreed = 0;
     q->age = ++s->age;
     s->n_waiting++;
@@ -186,6 +186,20 @@ static void leave(struct sched *s, struct seq_node *n)
     node_free(s, n);
 }
 
+void sched_rewrite(struct sched *s, struct seq *q, int64_t n_tok)
+{
+    struct seq_node *n = q->node;
+    ASSERT(!s->n_part && !q->is_open && n_tok >= 1 && n_tok <= q->n_max);
+    if (n->place == NODE_RUNS) {
+        sched_requeue(s, n);
+    } else {
+        sched_unseat(s, n);
+        sched_enqueue(n);
+    }
+    q->n_tok = n_tok;
+    n->n_answered = n_tok - 1;
+}
+
 void sched_remove(struct sched *s, struct seq *q)
 {
     ASSERT(!s->n_part);
@@ -195,12 +209,22 @@ void sched_remove(struct sched *s, struct seq *q)
     leave(s, q->node);
 }
 
+/* How far its text stands. Where its last token runs again, up to that; but a state that has read
+ * it is not cut back, and the text is computed from what was kept of it. */
+static int64_t stands(const struct sched_part *part, const struct seq *q)
+{
+    int64_t n = part->pos + part->n_tok - (part->n_draft - q->n_agreed);
+    return q->is_again && n == q->n_tok ? n - 1 : n;
+}
+
 static void ran_part(struct sched *s, const struct sched_part *part)
 {
     struct seq *q = part->seq;
     struct seq_node *n = q->node;
-    q->n_stand = part->pos + part->n_tok - (part->n_draft - q->n_agreed);
+    bool is_again = q->is_again && !q->is_finished;
+    q->n_stand = stands(part, q);
     q->n_draft = q->n_agreed = 0;
+    q->is_again = false;
     n->n_answered = n->n_answered > q->n_stand ? n->n_answered : q->n_stand;
     n->n_ran++;
     n->is_in_step = false;
@@ -215,6 +239,8 @@ static void ran_part(struct sched *s, const struct sched_part *part)
     sched_states_ran(s, n, part);
     if (part->n_draft) /* nobody keeps a cell for what was only guessed */
         kv_table_cut(&n->table, s->pool, sched_cells(s, q->n_tok));
+    if (is_again && s->opt.has_states)
+        sched_requeue(s, n);
 }
 
 /* The pace is that of steps without drafts, and of those who mind it. */

@@ -10,7 +10,7 @@
  * another request with the same salt, adapter and tokens (engine/kv).
  *
  *     while (sched_next(s, &step)) {
- *         run it; for each part with an answer: seq_push or seq_finish;
+ *         run it; for each part with an answer: seq_push, seq_finish or seq_again;
  *         sched_ran(s, us);
  *     }
  *
@@ -91,6 +91,11 @@ int sched_submit(struct sched *s, struct seq *const *seq, int64_t n, struct err 
 
 /* Gives back all that the sequence holds; between steps only. It is the caller's again. */
 void sched_remove(struct sched *s, struct seq *q);
+
+/* Its tokens are others now, from some place on, and n_tok of them: between steps only. It gives
+ * its cells back and looks for such a text's, keeps its rank, and is asked for what follows the
+ * last. */
+void sched_rewrite(struct sched *s, struct seq *q, int64_t n_tok);
 
 /* The next step; false where there is nothing to run. */
 bool sched_next(struct sched *s, struct sched_step *step);

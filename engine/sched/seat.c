@@ -191,14 +191,19 @@ void sched_unseat(struct sched *s, struct seq_node *n)
     give_back(s, n);
 }
 
-void sched_preempt(struct sched *s, struct seq_node *n)
+void sched_requeue(struct sched *s, struct seq_node *n)
 {
     sched_unseat(s, n);
     n->seq->n_stand = 0;
     n->seq->state = SEQ_PREEMPTED;
     s->n_preempted++;
-    s->preempted++;
     sched_enqueue(n);
+}
+
+void sched_preempt(struct sched *s, struct seq_node *n)
+{
+    s->preempted++;
+    sched_requeue(s, n);
 }
 
 /* ---- making way ----------------------------------------------------------------------------- */

@@ -129,13 +129,58 @@ static int check_mark(const struct gen_params *p, struct err *e)
                : 0;
 }
 
+/* What would change the log-probabilities that beams are told apart by, or look at one text while
+ * it grows; NULL: nothing. */
+static const char *beside_beams(const struct gen_params *p)
+{
+    const struct sample_params *s = &p->sample;
+    return p->masks                               ? "what texts are held to"
+           : p->thoughts.is_limited               ? "thinking_token_budget"
+           : p->n_stop                            ? "stop"
+           : p->min_new                           ? "min_tokens"
+           : p->wants_prompt                      ? "log-probabilities of the prompt"
+           : p->n_top                             ? "logprobs above 0"
+           : s->n_bias                            ? "logit_bias"
+           : s->n_bad                             ? "bad_words"
+           : s->n_allow                           ? "allowed_token_ids"
+           : s->repetition != 1                   ? "repetition_penalty"
+           : s->presence != 0                     ? "presence_penalty"
+           : s->frequency != 0                    ? "frequency_penalty"
+           : sample_is_dry(s)                     ? "dry_multiplier"
+           : s->mirostat                          ? "mirostat"
+           : s->xtc_probability > 0               ? "xtc_probability"
+           : s->top_n_sigma > 0                   ? "top_n_sigma"
+           : s->typical_p > 0 && s->typical_p < 1 ? "typical_p"
+           : s->dynatemp_range > 0                ? "dynatemp_range"
+                                                  : NULL;
+}
+
+static int check_beams(const struct check_limits *l, const struct gen_params *p, struct err *e)
+{
+    const struct sample_beams *b = &p->beams;
+    const char *by = beside_beams(p);
+    int64_t n_end = p->n_stop_id + (p->ignore_eos ? 0 : l->n_eos), most = SAMPLE_TOP_MAX - n_end;
+    most = most < SAMPLE_BEAMS_MAX ? most : SAMPLE_BEAMS_MAX;
+    most = most < l->n_vocab - n_end ? most : l->n_vocab - n_end;
+    if (!b->width)
+        return 0;
+    if (by)
+        return err_set(e, ERR_UNSUPPORTED, "use_beam_search: it cannot be had with %s", by);
+    if (b->width < 1 || b->width > most)
+        return err_set(e, ERR_BAD_INPUT,
+                       "best_of: %lld beams; where %lld tokens end texts there may be %lld",
+                       (long long)b->width, (long long)n_end, (long long)(most > 0 ? most : 0));
+    return 0;
+}
+
 static int check_text(const struct check_limits *l, const struct gen_req *r, int64_t *max_new,
                       struct err *e)
 {
     const struct gen_params *p = r->params;
     if (find_max_new(l, r, max_new, e) || check_range("min_tokens", p->min_new, 0, *max_new, e) ||
         check_range("top_logprobs", p->n_top, 0, GEN_TOP_MAX, e) || check_stops(l, p, e) ||
-        check_thoughts(l, &p->thoughts, e) || sample_check(&p->sample, l->n_vocab, e))
+        check_thoughts(l, &p->thoughts, e) || sample_check(&p->sample, l->n_vocab, e) ||
+        check_beams(l, p, e))
         return -1;
     return check_mark(p, e);
 }

@@ -14,6 +14,7 @@
 struct check_limits {
     int64_t n_vocab, ctx;
     int64_t ctx_short; /* of sequences whose positions turn by the short form; 0: all turn alike */
+    int32_t n_eos;
     bool generates, embeds, classifies, has_tokenizer;
 };
 

@@ -52,6 +52,8 @@ static int64_t most_guesses(const struct engine *g, const struct work *w)
 static int64_t look(struct engine *g, struct seq *q, int64_t n)
 {
     struct work *w = q->owner;
+    if (w->beams) /* its tokens are chosen among texts */
+        return n;
     int64_t n_found = draft_look(&w->draft, q->token, q->n_tok, most_guesses(g, w));
     n_found = constrained_guesses(w, n_found);
     float one = draft_chance(&w->draft), all = 1;

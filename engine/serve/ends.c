@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 
+#include "engine/serve/beams.h"
 #include "engine/serve/engine_own.h"
 
 void work_list_add(struct work_list *l, struct work *w)
@@ -57,6 +58,7 @@ void work_end(struct engine *g, struct work *w, enum gen_end why, int64_t now)
     if (!w->has_begun)
         atomic_fetch_sub_explicit(&g->told.n_waiting, 1, memory_order_relaxed);
     answer_end_room(w->answer)->end_us = now;
+    beams_left(g, w, why);
     work_list_drop(&g->own.live, w);
     work_list_add(&g->own.over, w);
     work_mark(g, w, true);

@@ -211,6 +211,7 @@ static void fill_limits(struct engine *g)
     g->fixed.limits = (struct check_limits){.n_vocab = i->n_vocab,
                                             .ctx = i->ctx,
                                             .ctx_short = g->fixed.res.model->rope_short,
+                                            .n_eos = i->n_eos,
                                             .generates = i->generates,
                                             .embeds = i->embeds,
                                             .classifies = i->n_label > 0,

@@ -117,6 +117,8 @@ struct engine_mail {
 struct engine_told {
     _Atomic int64_t n_waiting; /* submitted and not begun; who submits counts up */
     _Atomic size_t hold_bytes; /* of what has not ended; who submits counts up */
+    _Atomic int64_t beam_seats[2], beam_cells[2]; /* of searches that have not ended, those of idle
+                                                   * work behind; likewise */
     _Atomic bool is_idle;
     _Atomic int64_t heartbeat_us;
     pthread_mutex_t lock;
@@ -142,6 +144,7 @@ struct engine_own {
     struct work_list over;   /* ended in this step */
     struct work_list parted; /* told, and still in a step under way */
     struct group *dirty;     /* to be notified */
+    struct beams *beams;     /* whose texts change places behind this step */
     struct seq **seq;        /* owned: [max_waiting + cap_seq] a group on its way, or a step's */
     struct flight flight[FETCH_SLOTS]; /* the second where the device goes ahead */
     bool gives_up;                     /* the step of idle work at hand, for who came */

@@ -29,6 +29,7 @@
 #include "engine/base/gate.h"
 #include "engine/base/log.h"
 #include "engine/base/mem.h"
+#include "engine/serve/beams.h"
 #include "engine/serve/engine_own.h"
 
 /* ---- memory -------------------------------------------------------------------------------- */
@@ -101,7 +102,7 @@ static bool needs_tokens(const struct flight *f)
 {
     bool needs = f->step.n_draft > 0; /* how many of them stand decides what comes next */
     for (int64_t i = 0; i < f->n_task && !needs; i++)
-        needs = sample_follows_text(&f->task[i].row);
+        needs = f->use[i].work->beams || sample_follows_text(&f->task[i].row);
     return needs;
 }
 
@@ -279,6 +280,7 @@ void flight_round(struct engine *g, const struct sched_step *step)
     } else {
         tell(g, f);
         sched_ran(g->own.sched, f->took_us);
+        beams_settle(g);
     }
     if (f->step.is_idle && is_wanted(g))
         sched_hurry(g->own.sched, &f->step);

@@ -62,8 +62,10 @@ struct gen_thoughts {
 
 struct gen_params {
     struct sample_params sample;
-    struct masks *masks; /* borrowed: engine_constraint's; NULL: any text */
-    int64_t max_new;     /* -1: what the context leaves */
+    struct sample_beams beams; /* each of its texts is a request, behind each other; their answers
+                                * are what was found, best first, and come all at once */
+    struct masks *masks;       /* borrowed: engine_constraint's; NULL: any text */
+    int64_t max_new;           /* -1: what the context leaves */
     int64_t min_new;
     struct gen_thoughts thoughts;
     struct gen_text stop[GEN_STOP_MAX];

@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "engine/serve/beams.h"
 #include "engine/serve/engine_own.h"
 
 static void plan_row(struct flight *f, const struct sched_part *p, int64_t place, int64_t row)
@@ -34,7 +35,7 @@ static void plan_row(struct flight *f, const struct sched_part *p, int64_t place
                                  .banned = w->end_id,
                                  .n_banned = n_new < w->params.min_new ? w->n_end_id : 0,
                                  .wants_logprob = w->params.wants_logprob,
-                                 .n_top = w->params.n_top,
+                                 .n_top = w->beams ? beams_tops(w) : w->params.n_top,
                                  .wants_rank = is_known && w->params.wants_ranks};
 }
 
@@ -191,11 +192,13 @@ void rows_answer(struct engine *g, struct flight *f, int64_t now)
         struct work *w = f->use[i].work;
         if (f->use[i].n_ahead != w->seq.n_agreed && t->known < 0)
             continue; /* it counts on a draft that was wrong */
-        if (t->known < 0)
+        if (t->known < 0 && !w->beams)
             keep_promise(w, t);
         if (w->is_over)
             continue;
-        if (t->rc) {
+        if (w->beams) {
+            beams_heard(g, w, t, now);
+        } else if (t->rc) {
             seq_finish(&w->seq);
             work_fail(g, w, w->mask_err.code ? &w->mask_err : &t->err, now);
         } else if (t->known >= 0) {

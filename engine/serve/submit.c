@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "engine/base/mem.h"
+#include "engine/serve/beams.h"
 #include "engine/serve/engine_own.h"
 
 /* What takes idle time alone leaves others half of what there is; alone it may have all, or it
@@ -39,7 +40,7 @@ static int make_works(struct engine *g, const struct gen_req *req, size_t n, str
             return -1;
         work_list_add(list, w);
     }
-    return 0;
+    return beams_make(list, e);
 }
 
 static size_t bytes_of(const struct work_list *list)
@@ -73,7 +74,8 @@ static int hand_over(struct engine *g, struct work_list *list, struct err *e)
     if (g->mail.stops) {
         rc = err_set(e, ERR_BUSY, "%s",
                      g->mail.why.code ? ranks_lost_text(g) : "the engine is stopping");
-    } else if (check_room(g, (size_t)list->n, is_idle, e) || check_memory(g, bytes, is_idle, e)) {
+    } else if (check_room(g, (size_t)list->n, is_idle, e) || check_memory(g, bytes, is_idle, e) ||
+               beams_reserve(g, list, e)) {
         rc = -1;
     } else {
         atomic_fetch_add(&g->told.hold_bytes, bytes);

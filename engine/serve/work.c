@@ -13,6 +13,7 @@
 #include "engine/model/adapter.h"
 #include "engine/sample/dry.h"
 #include "engine/sample/sampler.h"
+#include "engine/serve/beams.h"
 
 struct sizes {
     int64_t n_end_id, n_bias, n_allow, n_bad, n_breaker, n_word, n_max, n_length;
@@ -66,6 +67,8 @@ static void copy_params(struct work *w, const struct work_model *m, const struct
         return;
     struct sample_params *sample = &w->params.sample;
     w->params = *p;
+    if (p->beams.width) /* nothing is drawn */
+        *sample = (struct sample_params)SAMPLE_PARAMS_INIT;
     if (s.n_bias)
         memcpy(bias, p->sample.bias, (size_t)s.n_bias * sizeof *bias);
     sample->bias = bias;
@@ -140,7 +143,7 @@ static int make_seen(struct work *w, struct err *e)
 /* The prompt is read here, where nobody waits for it. */
 static int make_draft(struct work *w, const struct work_model *m, struct err *e)
 {
-    if (!m->guesses)
+    if (!m->guesses || w->params.beams.width)
         return 0;
     if (draft_init(&w->draft, w->seq.n_max, e))
         return -1;
@@ -210,6 +213,7 @@ void work_free(struct work *w)
 {
     if (!w)
         return;
+    beams_unref(w->beams);
     draft_release(&w->draft);
     matcher_free(w->matcher);
     mem_free(w->mask);

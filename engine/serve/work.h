@@ -22,6 +22,8 @@
 #include "engine/serve/thoughts.h"
 #include "engine/token/tokenizer.h"
 
+struct beams;
+
 struct group {
     struct gen_notify notify;
     int64_t n_live;
@@ -55,6 +57,8 @@ struct work {
     struct answer *answer;    /* counted */
     struct adapter *adapter;  /* counted; NULL: the base */
     struct group *group;      /* borrowed: lives until its last work ended */
+    struct beams *beams;      /* the search that it is a text of; NULL: none (beams.h) */
+    int32_t beam;             /* which of them */
     int64_t submit_us;
     size_t bytes; /* all that it may come to take, its answer included */
     bool has_begun, is_over;

@@ -239,7 +239,7 @@ void tell_whole(struct generation *g)
 {
     struct err e = ERR_INIT;
     struct api_usage u = generation_usage(g);
-    if (g->q->best_of > g->q->n)
+    if (g->q->best_of > g->q->n && !g->q->gen.beams.width) /* whose answers are in order */
         sort_best(g);
     if (read_all(g, &e) || write_whole(g, &u, &g->out, &e)) {
         generation_fail_err(g, &e);

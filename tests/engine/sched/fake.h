@@ -39,6 +39,8 @@ struct fake {
     bool is_late;           /* tokens are known to the scheduler's caller a step late */
     uint64_t n_guess;       /* drafts so far: what the next is drawn by */
     int64_t n_draft, n_cut; /* drafted tokens that ran; of these, those that were wrong */
+    bool asks_again;        /* now and then nothing follows from an answer yet */
+    uint64_t n_again;
 };
 
 /* A sequence with what it should say, and what it was told. */
@@ -232,6 +234,11 @@ static inline void fake_answer(struct fake *f, const struct sched_part *p)
     if (end < n_tok)
         return;
     assert_int_equal(p->n_out >= 1, 1);
+    if (f->asks_again && !p->n_draft && !q->is_whole && !rng_below(3, 4, f->n_again++, 6)) {
+        seq_again(q);
+        fs->n_answer--;
+        return;
+    }
     if (f->is_late) {
         fs->drawn_next = fake_token(sum, fs->seed);
         fs->has_next = true;

@@ -2,8 +2,8 @@
  *
  * The scheduler over pools of all small sizes under random load: groups come, go, are cancelled,
  * turned out, run again; adapters are forgotten, steps fail. In half of the worlds the model's
- * tokens are known a step late, in most of the others drafts run, right and wrong; in a third it
- * has recurrent states. Whatever
+ * tokens are known a step late, in most of the others drafts run, right and wrong, and in half of
+ * those an answer may have to be given again; in a third it has recurrent states. Whatever
  * happens, each sequence says what it says alone, every answer is given once, and in the end
  * nothing is held.
  */
@@ -276,6 +276,7 @@ static void world_run(uint64_t seed, struct seen *all)
     assert_non_null(s);
     fake_init(&w.fake, s);
     w.fake.is_late = seed % 2;
+    w.fake.asks_again = seed % 4 == 0;
     w.n_tenant = draw(&w, 2) ? 1 + draw(&w, 4) : 1;
     play(&w);
     for (struct fake_seq *f = w.all, *next; f; f = next) {

@@ -508,9 +508,74 @@ static void parts_are_sorted_by_adapter(void **state)
     fake_end(&f);
 }
 
+/* From here on b's text is what a's is, as far as that has come. */
+static void follow(struct fake *f, struct fake_seq *b, const struct fake_seq *a)
+{
+    int64_t n = a->q.n_tok;
+    assert_int_equal(a->q.n_max, b->q.n_max);
+    memcpy(b->q.token, a->q.token, (size_t)n * sizeof *a->q.token);
+    memcpy(b->expect, a->expect, (size_t)a->q.n_max * sizeof *a->expect);
+    b->n_answer = n - 1;
+    sched_rewrite(f->s, &b->q, n);
+}
+
+/* Faults: a text that goes on from another's with its own keys or states; one that computes what
+ * stands already; one that waits, or is rewritten over and over, and loses its place. */
+static void a_text_goes_on_from_anothers(void **state)
+{
+    (void)state;
+    for (int states = 0; states < 2; states++) {
+        struct sched_options o = PLAIN;
+        o.cap_seq = o.cap_out = 3; /* the last one waits */
+        o.has_states = states;
+        o.n_snapshot = 4;
+        struct fake f = fake_begin(o);
+        struct fake_seq *q[4];
+        for (int i = 0; i < 4; i++)
+            q[i] = put(&f, (uint64_t)i + 1, 9, 30, 0);
+        for (int i = 0; i < 12; i++)
+            assert_true(fake_step(&f, 0));
+        int64_t n = q[0]->q.n_tok;
+        uint64_t hit = sched_stat(f.s).prefix_hit, preempted = sched_stat(f.s).preempted;
+        follow(&f, q[1], q[0]);
+        follow(&f, q[3], q[0]);
+        assert_int_equal(q[1]->q.n_tok, n);
+        assert_true(fake_step(&f, 0));
+        if (!FAKE_IS_FORCED && !states)
+            assert_int_equal(sched_stat(f.s).prefix_hit - hit, (n - 1) / 4 * 4);
+        assert_int_equal(sched_stat(f.s).preempted - preempted, FAKE_IS_FORCED ? 1 : 0);
+        for (int i = 0; i < 3; i++) {
+            follow(&f, q[1], q[0]);
+            assert_true(fake_step(&f, 0));
+        }
+        drain(&f);
+        for (int i = 0; i < 4; i++)
+            finish(q[i]);
+        fake_end(&f);
+    }
+}
+
+/* Faults: an answer that is not given again, or is told twice of one row; a text that a higher one
+ * waits for behind it. */
+static void an_answer_is_given_again(void **state)
+{
+    (void)state;
+    struct fake f = fake_begin(PLAIN);
+    struct fake_seq *a = put(&f, 1, 6, 10, 0), *b = put(&f, 2, 6, 10, 0);
+    f.asks_again = true;
+    while (fake_step(&f, 0))
+        ;
+    assert_true(f.n_again > 20 && f.n_step > 12);
+    finish(a);
+    finish(b);
+    fake_end(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_text_goes_on_from_anothers),
+        cmocka_unit_test(an_answer_is_given_again),
         cmocka_unit_test(decodes_go_first),
         cmocka_unit_test(begins_no_more_than_enough),
         cmocka_unit_test(ranks_by_priority_then_age),
