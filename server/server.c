@@ -31,6 +31,7 @@
 #include "engine/base/mem.h"
 #include "engine/base/pool.h"
 #include "engine/engine.h"
+#include "server/answer/breakers.h"
 #include "server/banner.h"
 #include "server/confine.h"
 #include "server/http/listen.h"
@@ -55,6 +56,11 @@ enum {
 struct engine *server_engine(const struct server *s)
 {
     return atomic_load(&s->engine);
+}
+
+struct breakers *server_breakers(const struct server *s)
+{
+    return s->breakers;
 }
 
 struct metrics *server_metrics(const struct server *s)
@@ -183,6 +189,7 @@ static int make_http(struct server *s, const struct server_options *o, struct er
     for (size_t i = 0; i < n_routes; i++)
         s->shape[i] = routes[i].path;
     s->metrics = metrics_new(s->shape, n_routes);
+    s->breakers = breakers_new();
     s->logs_requests = o->access_log;
     s->adapter_root = o->adapter_root && *o->adapter_root ? o->adapter_root : NULL;
     s->http = http_new(&h, e);
@@ -438,6 +445,7 @@ static void server_free(struct server *s)
     background_free(s->work);
     engine_free(g);
     metrics_free(s->metrics);
+    breakers_free(s->breakers);
     door_free(s);
     free(s->shape);
     if (s->broke_fd >= 0)

@@ -14,6 +14,7 @@
 
 struct background;
 struct batches;
+struct breakers;
 struct comm;
 struct desk;
 struct engine;
@@ -39,6 +40,7 @@ int server_run(const struct server_options *o, const char *model, struct comm **
 
 struct engine *server_engine(const struct server *s); /* NULL while it loads */
 struct metrics *server_metrics(const struct server *s);
+struct breakers *server_breakers(const struct server *s);
 bool server_is_ready(const struct server *s);
 bool server_is_draining(const struct server *s);
 struct desk *server_desk(const struct server *s);       /* --data-dir; NULL: none */

@@ -37,6 +37,7 @@ struct server {
     _Atomic int state;             /* enum server_state */
     struct engine *_Atomic engine; /* owned; NULL while it loads */
     struct metrics *metrics;       /* owned */
+    struct breakers *breakers;     /* owned */
     pthread_rwlock_t front_lock;
     struct front front;           /* under it; its auth is counted */
     struct door_words *words;     /* owned: what the front's lists lie in; NULL: at the start's */

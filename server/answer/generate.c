@@ -64,7 +64,7 @@ static int make_prompts(struct generation *g, struct api_error *e)
     struct arena *a = call_arena(g->call);
     if (calling_begin(&g->calling, g->at.engine, g->q, a, e) ||
         bad_words_encode(g->at.engine, &g->at.q, a, e) ||
-        breakers_encode(g->at.engine, &g->at.q, a, e) ||
+        breakers_encode(server_breakers(call_server(g->call)), g->at.engine, &g->at.q, a, e) ||
         prompts_make(g->at.engine, &g->at.q, a, &g->prompt, &g->n_prompt, e))
         return -1;
     if (g->q->route & API_CHATS) {

@@ -64,6 +64,12 @@ struct background *server_work(const struct server *s)
     return work;
 }
 
+struct breakers *server_breakers(const struct server *s)
+{
+    (void)s;
+    return NULL;
+}
+
 struct metrics *server_metrics(const struct server *s)
 {
     (void)s;
