@@ -61,7 +61,7 @@ DEPLIB  := $(foreach n,$(FETCHED),build/deps/lib/lib$(n:lib%=%).a)
 # ---- what is here ------------------------------------------------------------------------------
 ARCH := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null)))
 NVCC := $(firstword $(wildcard $(shell command -v nvcc) /usr/local/cuda/bin/nvcc))
-PKGS := libcjson libutf8proc libpcre2-8 jansson sqlite3 libcurl libmicrohttpd
+PKGS := libcjson libutf8proc libpcre2-8 jansson sqlite3 libcurl libmicrohttpd zlib
 OURS := build/deps/lib/pkgconfig
 pkg   = $(shell PKG_CONFIG_PATH="$(OURS):$$PKG_CONFIG_PATH" pkg-config $(1) 2>/dev/null)
 HAVE := $(foreach p,$(PKGS),$(if $(call pkg,--modversion $(p)),$(p)))

@@ -17,6 +17,7 @@
 #include "server/http/conn.h"
 #include "server/http/http.h"
 #include "server/http/http_own.h"
+#include "server/http/http_pack.h"
 
 enum {
     ARENA_BYTES = 256 << 20, /* what a handler's parse may take */
@@ -134,6 +135,31 @@ static bool may_answer(const struct call *c)
     return c->answer == CALL_NONE;
 }
 
+static struct call_pair *header_of(struct call *c, const char *name)
+{
+    struct call_pair *h = c->header;
+    while (h && strcasecmp(h->name, name) != 0)
+        h = h->next;
+    return h;
+}
+
+/* What is packed is another form of the same thing: caches are told, and its tag is a weak one. */
+static void pack_body(struct call *c, const char *type, struct buf *body)
+{
+    const struct call_pair *vary = header_of(c, "Vary");
+    struct call_pair *tag = header_of(c, "ETag");
+    if (!pack_may(type, body->len))
+        return;
+    call_set_header(c, "Vary",
+                    vary ? arena_printf(&c->arena, "%s, Accept-Encoding", vary->value)
+                         : "Accept-Encoding");
+    if (!pack_is_taken(call_header(c, "accept-encoding")) || !pack(body))
+        return;
+    call_set_header(c, "Content-Encoding", "gzip");
+    if (tag)
+        tag->value = arena_printf(&c->arena, "W/%s", tag->value);
+}
+
 void call_reply(struct call *c, int status, const char *type, struct buf *body)
 {
     struct api_error e;
@@ -144,6 +170,7 @@ void call_reply(struct call *c, int status, const char *type, struct buf *body)
         return;
     }
     if (may_answer(c)) {
+        pack_body(c, type, body);
         c->answer = CALL_REPLY;
         c->status = status;
         c->type = type;

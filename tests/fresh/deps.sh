@@ -27,6 +27,7 @@ build module:libutf8proc       libutf8proc-dev
 build module:libpcre2-8        libpcre2-dev
 build module:libcurl           libcurl4-openssl-dev
 build module:jemalloc          libjemalloc-dev
+build module:zlib              zlib1g-dev
 test  module:cmocka            libcmocka-dev
 test  program:g++              g++
 test  program:python3          python3

@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Forms of a request that HTTP allows and clients rarely send, and bodies that are not what they seem.
 Catches: a target with a name in it that is not found, or that comes past the check of names; a body that
-is packed and read as JSON; one of no bytes in chunks; an upload of exactly the limit."""
+is packed and read as JSON; one of no bytes in chunks; an upload of exactly the limit; an answer that is packed and is
+another one, comes to who did not ask for it, or is a stream."""
 import gzip
+import json
 import pathlib
 import socket
 import sys
@@ -62,6 +64,41 @@ def packed_bodies(s):
     assert raw(s, b"/v1/completions", JSON + sized(BODY) + b"Content-Encoding: identity\r\n", BODY)[0] == 200
 
 
+def answer(s, body, headers=b"", target=b"/v1/completions"):
+    status, said = raw(s, target, headers + (JSON + sized(body) if body else b""), body)
+    head, _, body = said.partition(b"\r\n\r\n")
+    names = {k.lower(): v for k, _, v in (line.partition(b": ") for line in head.split(b"\r\n")[1:])}
+    return status, names, body
+
+
+def packed_answers(s):
+    long = b'{"prompt":"a","max_tokens":60,"logprobs":5,"seed":1,"temperature":0,"ignore_eos":true,"stream":false}'
+    takes = b"Accept-Encoding: br, gzip;q=0.5\r\n"
+    plain = answer(s, long)[2]
+    status, names, body = answer(s, long, takes)
+    assert status == 200 and names[b"content-encoding"] == b"gzip" and names[b"vary"] == b"Accept-Encoding", names
+    assert len(body) == int(names[b"content-length"]) < len(plain) / 2
+    choices = [json.loads(x)["choices"] for x in (plain, gzip.decompress(body))]
+    assert choices[0] == choices[1]
+    for more, headers in ((b"", b""), (b"", b"Accept-Encoding: gzip;q=0\r\n"), (b'"stream":true', takes), (b'"max_tokens":1', takes)):
+        asked = long.replace(b'"stream":false', more or b'"stream":false')
+        if b"max_tokens" in more:
+            asked = BODY
+        status, names, body = answer(s, asked, headers)
+        assert status == 200 and b"content-encoding" not in names, (asked, names)
+        assert (b"vary" in names) == (not more), names
+
+
+def packed_page(s):
+    status, names, body = answer(s, None, b"Accept-Encoding: gzip\r\n", b"/")
+    plain = answer(s, None, target=b"/")
+    assert status == 200 and gzip.decompress(body) == plain[2], names
+    tag = names[b"etag"]
+    assert tag == b"W/" + plain[1][b"etag"]
+    status, names, body = answer(s, None, b"Accept-Encoding: gzip\r\nIf-None-Match: " + tag + b"\r\n", b"/")
+    assert status == 304 and not body and names[b"etag"] == tag, names
+
+
 def no_bytes_in_chunks(s):
     status, text = raw(s, b"/v1/completions", JSON + b"Transfer-Encoding: chunked\r\n", b"0\r\n\r\n")
     assert status == 400 and b"invalid_json" in text, text
@@ -86,6 +123,7 @@ def a_file_of_the_limit(s):
 
 cases = Cases()
 with scratch() as tmp, Tandem(make_model(tmp / "m"), "--data-dir", tmp / "data", "--file-bytes-max", LIMIT) as server:
-    for case in (absolute_form, an_empty_line_first, packed_bodies, no_bytes_in_chunks, a_file_of_the_limit):
+    for case in (absolute_form, an_empty_line_first, packed_bodies, packed_answers, packed_page, no_bytes_in_chunks,
+                 a_file_of_the_limit):
         cases.run(case.__name__, lambda case=case: case(server))
 raise SystemExit(cases.end())
