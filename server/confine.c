@@ -23,6 +23,7 @@
 #include "engine/base/sandbox.h"
 #include "engine/base/url.h"
 #include "server/traces/traces.h"
+#include "server/wandb/wandb.h"
 
 enum { DEPTH = 2, ENTRIES_MAX = 10000 };
 
@@ -155,7 +156,9 @@ static void allow_others(struct sandbox *s, const struct server_options *o)
     for (size_t i = 0; i < o->grader_url.n; i++)
         if (!url_parse(o->grader_url.at[i], &u, &later))
             sandbox_allow_connect(s, u.port);
-    const char *asked[] = {traces_endpoint(o->otlp_endpoint), o->webhook};
+    bool has_wandb = o->wandb && *o->wandb;
+    const char *asked[] = {traces_endpoint(o->otlp_endpoint), o->webhook,
+                           has_wandb ? wandb_url(o->wandb_url) : NULL};
     bool asks = o->grader_url.n > 0;
     for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
         asks = asks || (asked[i] && *asked[i]);
@@ -168,6 +171,8 @@ static void allow_others(struct sandbox *s, const struct server_options *o)
         allow_named(s, o->grader_key_file, SANDBOX_READ);
     if (o->webhook_secret_file && *o->webhook_secret_file)
         sandbox_allow(s, o->webhook_secret_file, SANDBOX_READ);
+    if (o->wandb_key_file && *o->wandb_key_file)
+        sandbox_allow(s, o->wandb_key_file, SANDBOX_READ);
 }
 
 static void allow_all(struct sandbox *s, const struct server_options *o, const char *model)

@@ -261,6 +261,7 @@ static int make_desk(struct server *s, const struct server_options *o, struct er
                              .min_examples = o->min_examples,
                              .train_memory = o->train_memory,
                              .board = o->tensorboard && *o->tensorboard ? o->tensorboard : NULL,
+                             .wandb = s->wandb,
                              .metrics = s->metrics,
                              .work = s->work};
     if (!d.dir || !*d.dir)
@@ -274,6 +275,19 @@ static int make_desk(struct server *s, const struct server_options *o, struct er
     d.graders_at_once = o->grader_requests;
     s->desk = desk_new(&d, e);
     return s->desk ? 0 : -1;
+}
+
+static int make_wandb(struct server *s, const struct server_options *o, struct err *e)
+{
+    const struct wandb_options w = {
+        .project = o->wandb, .key_file = o->wandb_key_file, .url = o->wandb_url};
+    if (!w.project || !*w.project)
+        return 0;
+    if (!o->data_dir || !*o->data_dir)
+        return err_set(e, ERR_BAD_INPUT,
+                       "--wandb: it is sent jobs' numbers, and without --data-dir there are none");
+    s->wandb = wandb_new(&w, e);
+    return s->wandb ? 0 : -1;
 }
 
 static int make_webhooks(struct server *s, const struct server_options *o, struct err *e)
@@ -440,6 +454,7 @@ static void server_free(struct server *s)
     batches_free(s->batches);
     tinker_free(s->tinker);
     desk_free(s->desk);
+    wandb_free(s->wandb);
     graders_free(s->graders);
     grader_python_free(s->python);
     background_free(s->work);
@@ -586,8 +601,8 @@ int server_run(const struct server_options *o, const char *model, struct comm **
     if (!rc)
         confine_log(&confine);
     if (rc || s->broke_fd < 0 || !(s->front.auth = door_keys(o, e)) || make_work(s, o, e) ||
-        make_traces(s, o, e) || make_http(s, o, e) || make_graders(s, o, e) || make_desk(s, o, e) ||
-        make_webhooks(s, o, e) || open_door(s, o, e)) {
+        make_traces(s, o, e) || make_http(s, o, e) || make_graders(s, o, e) ||
+        make_wandb(s, o, e) || make_desk(s, o, e) || make_webhooks(s, o, e) || open_door(s, o, e)) {
         server_free(s);
         return -1;
     }

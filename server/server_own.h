@@ -27,6 +27,7 @@
 #include "server/server.h"
 #include "server/tinker/tinker.h"
 #include "server/traces/traces.h"
+#include "server/wandb/wandb.h"
 #include "server/webhooks/webhooks.h"
 
 enum { SERVER_RETRY_S = 2 }; /* what a refused client is told */
@@ -50,6 +51,7 @@ struct server {
     const char **shape;           /* owned: the routes' paths, for the metrics */
     struct traces *traces;        /* owned; NULL: no --otlp-endpoint */
     struct webhooks *webhooks;    /* owned; NULL: no --webhook */
+    struct wandb *wandb;          /* owned; NULL: no --wandb */
     struct background *work;      /* owned */
     struct grader_python *python; /* owned; NULL: no --python-graders */
     struct graders *graders;      /* owned; NULL: no --data-dir */

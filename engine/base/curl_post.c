@@ -8,12 +8,17 @@
 
 enum { LOOK_MS = 50, ANSWER_BYTES = 1 << 16, STATUS_GOOD = 200 };
 
+struct answer {
+    struct buf *out; /* borrowed; NULL: nobody reads it */
+    size_t n;
+};
+
 static size_t on_answer(char *at, size_t size, size_t n, void *ctx)
 {
-    (void)at;
-    size_t *got = ctx;
-    *got += size * n;
-    return *got > ANSWER_BYTES ? CURL_WRITEFUNC_ERROR : size * n;
+    struct answer *a = ctx;
+    a->n += size * n;
+    bool is_kept = !a->out || !buf_add(a->out, at, size * n);
+    return a->n > ANSWER_BYTES || !is_kept ? CURL_WRITEFUNC_ERROR : size * n;
 }
 
 static CURLcode perform(const struct curl_lib *c, const struct curl_post *p, CURL *easy,
@@ -45,7 +50,7 @@ static CURLcode perform(const struct curl_lib *c, const struct curl_post *p, CUR
 long curl_post(const struct curl_lib *c, const struct curl_post *p, char text[CURL_ERROR_SIZE])
 {
     CURL *easy = c->easy_init();
-    size_t got = 0;
+    struct answer got = {.out = p->answer};
     long status = 0;
     snprintf(text, CURL_ERROR_SIZE, "no memory for a connection");
     if (!easy)

@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 
+#include "engine/base/buf.h"
 #include "engine/base/curl_lib.h"
 
 struct curl_post {
@@ -17,6 +18,7 @@ struct curl_post {
     struct curl_slist *headers; /* NULL: none */
     const char *body;
     size_t n_body;
+    struct buf *answer; /* NULL: nobody reads it */
     int timeout_ms;
     bool (*is_late)(void *ctx); /* asked again and again: there is no more time */
     void *ctx;

@@ -138,6 +138,7 @@ int desk_open(struct desk *d, struct engine *g, struct err *e)
                              .metrics = d->opt.metrics,
                              .dir = d->opt.dir,
                              .board = d->opt.board,
+                             .wandb = d->opt.wandb,
                              .min_examples = d->opt.min_examples,
                              .train_memory = d->opt.train_memory,
                              .graders = d->opt.graders,

@@ -38,7 +38,8 @@ struct desk_options {
     int64_t file_bytes_max, quota;      /* of one file; of all files of one key, 0: no limit */
     int64_t responses_quota;            /* of all responses of one key; 0: none is kept */
     int64_t min_examples, train_memory; /* as jobs_options */
-    const char *board;                  /* as jobs_options, like the next two */
+    const char *board;                  /* as jobs_options, like the next three */
+    struct wandb *wandb;
     struct grader_outside graders;
     int64_t graders_at_once;
     struct metrics *metrics;

@@ -107,6 +107,13 @@ static int tell(struct job_run *r, const char *message, const char *data, struct
     return store_job_move(r->jobs->opt.store, &r->job, 1u << JOB_RUNNING, &ev, e);
 }
 
+/* Outside of the API. */
+static void show(struct job_run *r, int64_t step, const char *data)
+{
+    job_board_add(r, step, data);
+    job_wandb_add(r, step, data);
+}
+
 static int on_step(struct job_run *r, const struct tuning_event *v, struct job_metrics *m,
                    struct err *e)
 {
@@ -123,7 +130,7 @@ static int on_step(struct job_run *r, const struct tuning_event *v, struct job_m
     step_text(m, text);
     buf_init(&data, DATA_BYTES);
     job_metrics_write(m, &data);
-    job_board_add(r, v->step, data.data);
+    show(r, v->step, data.data);
     int rc = tell(r, text, data.data, e);
     buf_release(&data);
     return rc;
@@ -179,7 +186,7 @@ static int tell_judged(struct job_run *r, const struct tuning_event *v, const st
              "\"full_valid_completion_tokens_mean\":%.2f,\"full_valid_samples\":%" PRId64
              ",\"full_valid_ungraded_samples\":%" PRId64 "}",
              v->step, m->judged, v->rewards.length, v->rewards.n, v->rewards.n_fault);
-    job_board_add(r, v->step, data);
+    show(r, v->step, data);
     return job_say(r, "message", text, data, e);
 }
 
@@ -190,7 +197,7 @@ static void tell_valid(struct job_run *r, const struct job_metrics *m)
     struct buf data;
     buf_init(&data, DATA_BYTES);
     job_metrics_write(m, &data);
-    job_board_add(r, m->step, data.data);
+    show(r, m->step, data.data);
     buf_release(&data);
 }
 

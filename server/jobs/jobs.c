@@ -297,12 +297,13 @@ static bool bring_on(struct jobs_worker *w, struct arena *a)
     }
     int rc = r.job.state == JOB_VALIDATING ? job_validate(&r, &e) : job_train(&r, &e);
     run_release(&r);
-    if (rc && lost_engine(j))
-        return true;
-    if (rc && e.code != ERR_BUSY) { /* busy: it was cancelled meanwhile, and that stands */
+    bool is_lost = rc && lost_engine(j);
+    if (rc && !is_lost &&
+        e.code != ERR_BUSY) { /* busy: it was cancelled meanwhile, and that stands */
         log_event(LOG_ERROR, "job stopped", LOG_TEXT("job", r.job.id), LOG_TEXT("why", e.msg));
         give_up(&r, &e);
     }
+    job_wandb_end(&r);
     return true;
 }
 

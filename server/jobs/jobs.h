@@ -35,6 +35,7 @@ struct engine;
 struct jobs;
 struct metrics;
 struct store;
+struct wandb;
 
 struct jobs_options {
     struct engine *engine;         /* borrowed */
@@ -42,6 +43,7 @@ struct jobs_options {
     struct metrics *metrics;       /* borrowed: counts steps; NULL: nobody does */
     const char *dir;               /* borrowed: the data directory */
     const char *board;             /* borrowed: where event files go; NULL: nowhere */
+    struct wandb *wandb;           /* borrowed: is sent the same numbers; NULL: nobody is */
     int64_t min_examples;          /* fewer fail the job */
     int64_t train_memory;          /* that a job may take; 0: what is free beside keys and values */
     struct grader_outside graders; /* what graders of samples ask of others; but for who asks */

@@ -73,6 +73,7 @@ struct job_run {
     struct job_grades *grades; /* owned: what samples were worth; NULL: not of a reinforcement */
     struct tune *tune;         /* owned: the training itself; NULL: not begun */
     struct job_board *board;   /* owned: its event file; NULL: none, or nothing was told yet */
+    struct wandb_run *wandb;   /* owned: its run there; NULL as well */
     int64_t begin_us, begin_step; /* when this process began, behind which step */
     int64_t ran_tok;              /* tokens of the steps since */
     int64_t look_us;              /* when the row was last looked at */
@@ -151,6 +152,10 @@ char *job_row_log_path(const struct job_run *r); /* of the training; to be freed
 /* The numbers of an event's data, for TensorBoard, where the server writes such files. */
 void job_board_add(struct job_run *r, int64_t step, const char *data);
 void job_board_free(struct job_board *b); /* NULL is fine */
+
+/* The same for Weights & Biases; and that the run has ended as its row says. */
+void job_wandb_add(struct job_run *r, int64_t step, const char *data);
+void job_wandb_end(struct job_run *r);
 
 /* Removes the training state of jobs that have ended. */
 void jobs_sweep(struct jobs *j);
