@@ -9,7 +9,9 @@
 #include "server/jobs/jobs_own.h"
 
 enum {
-    ROWS_PER_STEP = 32,
+    ROWS_SMALL = 60, /* up to so many, every further row is so many more steps */
+    EPOCHS_SMALL = 16,
+    EPOCHS_AUTO_MIN = 3,
     BATCH_AUTO_MAX = 16,
     BATCH_KTO_MIN = 4, /* rows that are held against each other */
     ANCHORS_AUTO = 16,
@@ -111,21 +113,47 @@ static void choose_rate(struct job_hyper *h, int64_t d_model)
         h->learning_rate = base_lr_of(h) * h->lr_multiplier;
 }
 
-/* What was left to us: enough steps for a small file, batches for a large one. */
+/* The least steps that a file of so many rows is to have: those of a small file are its rows, as
+ * often as a small file is seen, and a larger file never has fewer. docs/tuning.md says why. */
+static double steps_auto(const struct job_hyper *h, double n_row)
+{
+    double small = fmin(n_row, ROWS_SMALL), epochs = EPOCHS_AUTO_MIN;
+    if (h->method == HYPER_SUPERVISED)
+        epochs = EPOCHS_SMALL;
+    return fmax(epochs * small, EPOCHS_AUTO_MIN * n_row / BATCH_AUTO_MAX);
+}
+
+/* Rows that a step has at least, for a loss that holds them against each other. */
+static int64_t batch_least(const struct job_hyper *h)
+{
+    return h->method == HYPER_EMBEDDING ? ANCHORS_AUTO : h->loss == HYPER_KTO ? BATCH_KTO_MIN : 1;
+}
+
+/* The fewest epochs, and for them the most rows of a step, that come to these steps. Both are whole
+ * numbers, so they come to more; what is more by over a quarter is left to one epoch more in larger
+ * steps. */
+void job_choose_epochs(struct job_hyper *h, int64_t n_row)
+{
+    double steps = steps_auto(h, n_row > 0 ? (double)n_row : 1), got;
+    int64_t least = batch_least(h), epochs = EPOCHS_AUTO_MIN - 1, batch;
+    do {
+        batch = (int64_t)((double)(n_row * ++epochs) / steps);
+        batch = batch < least ? least : batch > BATCH_AUTO_MAX ? BATCH_AUTO_MAX : batch;
+        got = (double)((n_row + batch - 1) / batch * epochs);
+    } while (epochs < EPOCHS_SMALL && least == 1 && (got < steps || got > steps * 5 / 4));
+    if (h->n_epochs == 0)
+        h->n_epochs = epochs;
+    if (h->batch_size == 0)
+        h->batch_size = batch;
+}
+
+/* What was left to us. */
 void job_choose(struct job_run *r)
 {
     struct job_hyper *h = &r->job.hyper;
     const struct tune_rows_info rows = tune_rows_info(r->data);
     int64_t most = engine_info(r->jobs->opt.engine)->max_lora_rank;
-    int64_t batch = rows.n_row / ROWS_PER_STEP;
-    if (h->n_epochs == 0)
-        h->n_epochs = rows.n_row < 100 && h->method == HYPER_SUPERVISED ? 16 : 3;
-    if (h->loss == HYPER_KTO && batch < BATCH_KTO_MIN)
-        batch = BATCH_KTO_MIN;
-    if (h->batch_size == 0 && h->method == HYPER_EMBEDDING)
-        h->batch_size = ANCHORS_AUTO; /* the others of a step are what an anchor learns from */
-    if (h->batch_size == 0)
-        h->batch_size = batch < 1 ? 1 : batch > BATCH_AUTO_MAX ? BATCH_AUTO_MAX : batch;
+    job_choose_epochs(h, rows.n_row);
     if (h->eval_interval == 0 && h->method == HYPER_REINFORCEMENT && r->job.validation_file)
         h->eval_interval = (rows.n_row + h->batch_size - 1) / h->batch_size;
     if (h->training_type == 0)

@@ -108,8 +108,10 @@ void job_keep_rows(struct job_run *r);
 bool job_take_rows(struct job_run *r);
 void jobs_kept_release(struct jobs *j);
 
-/* Hyperparameters that were left to us, once the rows are known; those that are said stay. */
+/* Hyperparameters that were left to us, once the rows are known; those that are said stay. Epochs
+ * and rows of a step follow from the number of rows. */
 void job_choose(struct job_run *r);
+void job_choose_epochs(struct job_hyper *h, int64_t n_row);
 
 /* All of them, as what is asked of the engine: but for folders, files and who hears. */
 enum { JOB_KEEP = 3 }; /* checkpoints */
