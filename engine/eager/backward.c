@@ -26,15 +26,20 @@ static struct op_view root_view(const struct eager *g, int32_t root, struct eage
     return (struct op_view){.shape = s, .p = b ? b->p : NULL, .ld = s.cols};
 }
 
-/* The gradient of v inside its root's. Slices of slices do not occur: the offset is the view's. */
+/* What v is of its root, of which w is given: a view, or a view of one. */
+static struct op_view view_within(const struct eager *g, int32_t v, struct op_view w)
+{
+    if (v == g->value.at[v].root || !w.p)
+        return w;
+    const struct op_node *n = &g->node.at[g->value.at[v].def].op;
+    return op_get(n->op)->view(n, view_within(g, n->in[0], w));
+}
+
+/* The gradient of a value inside its root's. */
 static struct op_view grad_view(const struct eager *g, int32_t value)
 {
     int32_t v = g->value.at[value].grad_of, root = g->value.at[v].root;
-    struct op_view w = root_view(g, root, g->value.at[root].grad);
-    if (v != root && w.p)
-        w = op_get(g->node.at[g->value.at[v].def].op.op)
-                ->view(&g->node.at[g->value.at[v].def].op, w);
-    return w;
+    return view_within(g, v, root_view(g, root, g->value.at[root].grad));
 }
 
 static struct eager_buf *new_grad(struct eager *g, int32_t root, struct err *e)

@@ -158,6 +158,8 @@ static bool is_near(double a, double b)
     return fabs(a - b) <= 1e-5 * fabs(b);
 }
 
+/* Losses and norms within 1e-5, and each number of a gradient; of the delta rule, where an error of
+ * one row comes to all before it, 2e-5. */
 static void compare(const char *name, const struct story *a, const struct story *b, int first,
                     const int size[2])
 {
@@ -178,7 +180,7 @@ static void compare(const char *name, const struct story *a, const struct story 
     const float *x = (const float *)(const void *)a->gradient.data;
     const float *y = (const float *)(const void *)b->gradient.data;
     for (size_t i = 0; i < b->size.n; x += b->size.at[i], y += b->size.at[i], i++)
-        golden_near(text, x, y, b->size.at[i], 1e-5);
+        golden_near(text, x, y, b->size.at[i], strcmp(name, "qwen3_5") == 0 ? 2e-5 : 1e-5);
 }
 
 static const struct train_options some = {.lora = {.rank = 4, .alpha = 8, .lr_ratio = 2},
@@ -220,7 +222,9 @@ enum { N_NAME = sizeof names / sizeof *names };
 
 /* Faults: a half that is cut on the wrong side, a sum over ranks that is missing or taken twice, a
  * first value that follows the place of a part, a mean over a rank's own tokens, draws of dropout
- * or of noise that are a rank's own, a gradient that is summed before and behind a dropout. */
+ * or of noise that are a rank's own, a gradient that is summed before and behind a dropout; of a
+ * slice of a slice (a rank's heads of qwen3_5's queries), which lands where the outer one begins.
+ */
 static void adapters(void **state)
 {
     (void)state;
@@ -231,6 +235,7 @@ static void adapters(void **state)
         o.checkpoints_blocks = i == 1;
         all_sizes(names[i], &o);
     }
+    all_sizes("qwen3_5", &some);
 }
 
 /* Faults: as above, of halves of each expert, which no rank has a part of alone; a gradient of
