@@ -150,6 +150,21 @@ static inline int64_t linear_nested_at(enum k_type type, int64_t o, int64_t i)
     return type == K_INT8K ? first + o : (first + o % 16) * 2 + o / 16;
 }
 
+static inline int64_t linear_int4k_at(int64_t o, int64_t i)
+{
+    return linear_nested_at(K_INT4K, o, i);
+}
+
+static inline int64_t linear_int6k_at(int64_t o, int64_t i)
+{
+    return linear_nested_at(K_INT6K, o, i);
+}
+
+static inline int64_t linear_int8k_at(int64_t o, int64_t i)
+{
+    return linear_nested_at(K_INT8K, o, i);
+}
+
 /* Sign and magnitude of a code; -0 does not occur. */
 static inline uint8_t linear_int8_pack(int code)
 {
@@ -219,20 +234,20 @@ static inline float linear_nested_get(enum k_type type, const void *panel, int64
                         f16_to_f32(nested_f16(block, nested_dmin_at(type, in), o)));
 }
 
-/* The two above, of each of them. */
-#define NESTED(name, type)                                                                         \
-    static inline int64_t linear_##name##_at(int64_t o, int64_t i)                                 \
-    {                                                                                              \
-        return linear_nested_at(type, o, i);                                                       \
-    }                                                                                              \
-    static inline float linear_##name##_get(const void *panel, int64_t o, int64_t i)               \
-    {                                                                                              \
-        return linear_nested_get(type, panel, o, i);                                               \
-    }
-NESTED(int4k, K_INT4K)
-NESTED(int6k, K_INT6K)
-NESTED(int8k, K_INT8K)
-#undef NESTED
+static inline float linear_int4k_get(const void *panel, int64_t o, int64_t i)
+{
+    return linear_nested_get(K_INT4K, panel, o, i);
+}
+
+static inline float linear_int6k_get(const void *panel, int64_t o, int64_t i)
+{
+    return linear_nested_get(K_INT6K, panel, o, i);
+}
+
+static inline float linear_int8k_get(const void *panel, int64_t o, int64_t i)
+{
+    return linear_nested_get(K_INT8K, panel, o, i);
+}
 
 /* The lower one of a byte first. */
 static inline int linear_nibble(const void *panel, int64_t at)
