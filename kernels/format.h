@@ -92,4 +92,15 @@ static inline bool format_folds(enum k_type t)
     return format_group(t) && format_rows(t) == K_BF16;
 }
 
+/* Sign and magnitude of a code of int8; -0 does not occur. */
+static inline uint8_t linear_int8_pack(int code)
+{
+    return (uint8_t)(code < 0 ? 0x80 | -code : code);
+}
+
+static inline int linear_int8_code(uint8_t byte)
+{
+    return byte & 0x80 ? -(byte & 0x7f) : byte;
+}
+
 #endif

@@ -165,17 +165,6 @@ static inline int64_t linear_int8k_at(int64_t o, int64_t i)
     return linear_nested_at(K_INT8K, o, i);
 }
 
-/* Sign and magnitude of a code; -0 does not occur. */
-static inline uint8_t linear_int8_pack(int code)
-{
-    return (uint8_t)(code < 0 ? 0x80 | -code : code);
-}
-
-static inline int linear_int8_code(uint8_t byte)
-{
-    return byte & 0x80 ? -(byte & 0x7f) : byte;
-}
-
 /* Outputs [lo, lo + n) of a weight without scales, as one of their own; lo is a panel's first. */
 static inline struct k_weight linear_part(const struct k_weight *w, int64_t lo, int64_t n)
 {
