@@ -186,6 +186,7 @@ static enum json_scan_is part(struct args_reader *r, char c, struct buf *out)
 
 enum json_scan_is args_python_byte(struct args_reader *r, char c, struct buf *out)
 {
+    enum json_scan_is word;
     switch (r->state) {
     case NAME:
     case EQUALS:
@@ -197,12 +198,11 @@ enum json_scan_is args_python_byte(struct args_reader *r, char c, struct buf *ou
     case HEX:
         return hex(r, c, out);
     case WORD:
-        if (args_in_word(c)) {
-            buf_char(&r->held, c);
-            return r->held.failed ? JSON_SCAN_BAD : JSON_SCAN_MORE;
-        }
+        word = args_word_byte(r, c, out);
+        if (word != JSON_SCAN_DONE)
+            return word;
         r->state = BEHIND;
-        return args_word(r, out) == JSON_SCAN_BAD ? JSON_SCAN_BAD : part(r, c, out);
+        return part(r, c, out);
     default:
         return part(r, c, out);
     }

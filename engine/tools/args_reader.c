@@ -44,18 +44,26 @@ bool args_in_word(char c)
            c == '+' || c == '-' || c == '.';
 }
 
-enum json_scan_is args_word(struct args_reader *r, struct buf *out)
+static enum json_scan_is tell_word(const struct args_reader *r, struct buf *out)
 {
     static const char *const word[][2] = {{"None", "null"}, {"True", "true"}, {"False", "false"}};
     const char *p = r->held.data;
     size_t n = r->held.len;
     for (size_t i = 0; i < 3; i++)
         if (strlen(word[i][0]) == n && !memcmp(word[i][0], p, n))
-            return buf_str(out, word[i][1]) ? JSON_SCAN_BAD : JSON_SCAN_MORE;
+            return buf_str(out, word[i][1]) ? JSON_SCAN_BAD : JSON_SCAN_DONE;
     if (!args_is_json(p, n))
         return JSON_SCAN_BAD;
     buf_add(out, p, n);
-    return JSON_SCAN_MORE;
+    return JSON_SCAN_DONE;
+}
+
+enum json_scan_is args_word_byte(struct args_reader *r, char c, struct buf *out)
+{
+    if (!args_in_word(c))
+        return tell_word(r, out);
+    buf_char(&r->held, c);
+    return r->held.failed ? JSON_SCAN_BAD : JSON_SCAN_MORE;
 }
 
 void args_json_char(struct buf *out, char c)

@@ -60,9 +60,10 @@ enum json_scan_is args_marked_byte(struct args_reader *r, char c, struct buf *ou
 enum json_scan_is args_python_byte(struct args_reader *r, char c, struct buf *out);
 enum json_scan_is args_bare_byte(struct args_reader *r, char c, struct buf *out);
 
-/* Words and numbers: a byte of one, and what is held, of which it is the end. */
+/* Words and numbers, of which the beginning is held. JSON_SCAN_DONE: this byte stands behind it,
+ * and it is told. */
 bool args_in_word(char c);
-enum json_scan_is args_word(struct args_reader *r, struct buf *out);
+enum json_scan_is args_word_byte(struct args_reader *r, char c, struct buf *out);
 
 /* Whether it is one JSON value, and nothing else. */
 bool args_is_json(const char *text, size_t n);
