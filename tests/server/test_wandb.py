@@ -13,7 +13,6 @@ import http.server
 import json
 import pathlib
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -23,6 +22,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from serving import BIN, ENDLESS, SLOW, Cases, Tandem, scratch  # noqa: E402
 from test_board import told  # noqa: E402
 from test_tuning import JOBS, KEYS, MODEL, Client, rows  # noqa: E402
+from test_webhooks import beside_silence  # noqa: E402
 
 KEY = "0123456789abcdef-secret-of-a-test"
 SHAPE = {"n_epochs": 4, "batch_size": 4}
@@ -207,14 +207,7 @@ def refuses(tmp):
 
 
 def hangs(tmp):
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        with serve(tmp, f"http://127.0.0.1:{silent.getsockname()[1]}") as s:
-            c = Client(s)
-            c.done(c.job(c.file(rows(16)), hyperparameters=SHAPE))
-            silent.settimeout(60 * SLOW)
-            with silent.accept()[0]:
-                c.done(c.job(c.file(rows(16)), hyperparameters=SHAPE))
-                assert s.stop(signal.SIGINT) == 0, s.output()
+    beside_silence(lambda port: serve(tmp, f"http://127.0.0.1:{port}"))
 
 
 def refused(tmp):

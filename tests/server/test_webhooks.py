@@ -124,16 +124,21 @@ def over_a_kill(tmp):
         assert t["data"] == {"id": job} and t["type"] == "fine_tuning.job.succeeded", t
 
 
-def hangs(tmp):
-    """Who takes the connection and says nothing: the next job runs, and a stop waits for nobody."""
+def beside_silence(serve):
+    """Who takes the connection and says nothing: the next job runs, and a stop waits for nobody. `serve`: a server
+    that tells a port."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        with serve(tmp, silent.getsockname()[1]) as s:
+        with serve(silent.getsockname()[1]) as s:
             c = Client(s)
             c.done(c.job(c.file(rows(16)), hyperparameters=SHAPE))
             silent.settimeout(60 * SLOW)
             with silent.accept()[0]:
                 c.done(c.job(c.file(rows(16)), hyperparameters=SHAPE))
                 assert s.stop(signal.SIGINT) == 0, s.output()
+
+
+def hangs(tmp):
+    beside_silence(lambda port: serve(tmp, port))
 
 
 def refused(tmp):
@@ -159,4 +164,5 @@ def main():
     return cases.end()
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

@@ -195,6 +195,15 @@ static void the_oldest_makes_place(void **state)
     golden_release(&g);
 }
 
+static size_t bytes_of_one(const struct golden *g)
+{
+    struct registry *r = registry_for(g, 9, 1 << 30);
+    load(r, "a", "lora", NULL);
+    size_t bytes = registry_bytes(r);
+    registry_free(r);
+    return bytes;
+}
+
 /* Faults: bytes that have no room while what nobody uses lies in it; files that cannot be read and
  * are read again for each who asks, or put others out. */
 static void bytes_make_room_too(void **state)
@@ -204,11 +213,7 @@ static void bytes_make_room_too(void **state)
     struct adapter *none;
     (void)state;
     golden_init_short(&g, "llama_plain", K_F32);
-    struct registry *r = registry_for(&g, 9, 1 << 30);
-    load(r, "a", "lora", NULL);
-    size_t bytes = registry_bytes(r);
-    registry_free(r);
-    r = registry_for(&g, 9, 2 * bytes);
+    struct registry *r = registry_for(&g, 9, 2 * bytes_of_one(&g));
     know(r, "a");
     know(r, "b");
     know(r, "c");
@@ -233,11 +238,7 @@ static void want_of_room_bars_no_name(void **state)
     struct adapter *none;
     (void)state;
     golden_init_short(&g, "llama_plain", K_F32);
-    struct registry *r = registry_for(&g, 9, 1 << 30);
-    load(r, "a", "lora", NULL);
-    size_t bytes = registry_bytes(r);
-    registry_free(r);
-    r = registry_for(&g, 9, bytes);
+    struct registry *r = registry_for(&g, 9, bytes_of_one(&g));
     know(r, "a");
     know(r, "b");
     struct adapter *a = fetch(r, "a");
