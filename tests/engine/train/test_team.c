@@ -223,7 +223,8 @@ enum { N_NAME = sizeof names / sizeof *names };
 /* Faults: a half that is cut on the wrong side, a sum over ranks that is missing or taken twice, a
  * first value that follows the place of a part, a mean over a rank's own tokens, draws of dropout
  * or of noise that are a rank's own, a gradient that is summed before and behind a dropout; of a
- * slice of a slice (a rank's heads of qwen3_5's queries), which lands where the outer one begins.
+ * slice of a slice (a rank's heads of a delta rule's queries), which lands where the outer one
+ * begins.
  */
 static void adapters(void **state)
 {
@@ -236,6 +237,7 @@ static void adapters(void **state)
         all_sizes(names[i], &o);
     }
     all_sizes("qwen3_5", &some);
+    all_sizes("qwen3_next", &some);
 }
 
 /* Faults: as above, of halves of each expert, which no rank has a part of alone; a gradient of
