@@ -466,7 +466,8 @@ def behind_a_backup(model, tmp):
     shutil.copy(data / "store.db", tmp / "backup.db")
     with Tandem(model, *OPTIONS, "--data-dir", data) as s:
         c = Client(s)
-        batch = c.create([line(i) for i in range(10)] + [slow(i) for i in range(10, 300)])["id"]
+        most = [line(i, max_tokens=3900, ignore_eos=True) for i in range(10, 300)]  # which is not at its end when we stop
+        batch = c.create([line(i) for i in range(10)] + most)["id"]
         c.wait(batch, lambda x: x["request_counts"]["completed"] >= 5)
         assert s.stop(signal.SIGTERM) == 0, s.output()
     answers = (data / "batches" / batch).read_bytes()
