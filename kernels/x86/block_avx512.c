@@ -27,15 +27,16 @@ TILE_INLINE void plain(enum k_type type, int h, int np, const struct block *b)
         tile_zero(h * np * 2, sum);
     if (np == 1 && !b->to)
         tile_own(h, &b->out);
-    int64_t n = b->ahead_n > 0 ? b->ahead_n : 1;
-    struct tile_prefetch ahead = b->ahead;
-    int64_t at = 0;
-    for (int64_t i = 1; i <= n; i++, ahead.at += b->ahead_stride, ahead.also += b->ahead_stride) {
-        int64_t end = i < n ? b->steps * i / n : b->steps;
+    int64_t i = 0;
+    do { /* reads what it wants of b anew: held in registers it would push the inner loop's out */
+        __asm__ volatile("" : "+r"(b) : : "memory");
+        int64_t n = b->ahead_n > 0 ? b->ahead_n : 1, behind = i * b->ahead_stride;
+        int64_t at = b->steps * i / n, end = b->steps * ++i / n;
+        struct tile_prefetch ahead = {b->ahead.at + behind, b->ahead.pace, b->ahead.also + behind,
+                                      b->ahead.also_pace};
         tile_run(type, h, np, sum, b->rows + at * h * 4,
                  b->panel + at * format_stream(type, 0).bytes, b->stride, end - at, ahead);
-        at = end;
-    }
+    } while (i < b->ahead_n);
     if (b->to) {
         tile_store(h * np * 2, sum, b->to);
         return;

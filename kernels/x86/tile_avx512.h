@@ -88,19 +88,25 @@ TILE_INLINE void tile_run(enum k_type type, int h, int np, __m512 *sum, const ch
                           const char *panel, int64_t stride, int64_t steps,
                           struct tile_prefetch ahead)
 {
-    for (int64_t i = 0; i < steps; i++) {
-        if (np == 1)
-            tile_prefetch(&ahead, i);
+    const char *at = ahead.at, *also = ahead.also;
+    const int64_t half = ahead.also_pace / 2;
+    for (int64_t i = 0; i < steps; i++, rows += h * 4, panel += format_stream(type, 0).bytes) {
+        if (np == 1) {
+            _mm_prefetch(at, _MM_HINT_T1);
+            _mm_prefetch(also, _MM_HINT_T1);
+            _mm_prefetch(also + half, _MM_HINT_T1);
+            at += ahead.pace;
+            also += half * 2;
+        }
 #pragma GCC unroll 8
         for (int p = 0; p < np; p++) {
-            const char *w = panel + p * stride + i * format_stream(type, 0).bytes;
+            const char *w = panel + p * stride;
             if (type == K_F32)
-                tile_step_f32(h, sum + p * h * 2, rows + i * h * 4, _mm512_load_ps(w),
-                              _mm512_load_ps(w + 64));
+                tile_step_f32(h, sum + p * h * 2, rows, _mm512_load_ps(w), _mm512_load_ps(w + 64));
             else if (type == K_F16)
-                tile_step_f32(h, sum + p * h * 2, rows + i * h * 4, tile_f16(w), tile_f16(w + 32));
+                tile_step_f32(h, sum + p * h * 2, rows, tile_f16(w), tile_f16(w + 32));
             else
-                tile_step_bf16(h, sum + p * h * 2, rows + i * h * 4, _mm512_load_si512(w),
+                tile_step_bf16(h, sum + p * h * 2, rows, _mm512_load_si512(w),
                                _mm512_load_si512(w + 64));
         }
     }
