@@ -128,18 +128,35 @@ static void put_file_type(struct job *j)
         gguf_writer_u32(j->out, "general.quantization_version", CODES_VERSION);
 }
 
+/* The experts of a layer stand behind each other, here and in the one tensor that they become. */
+static int declare_tensor(struct job *j, struct tensor *t, struct err *e)
+{
+    const struct tensor *last = j->tensor + j->shape->n_param;
+    const int64_t n_expert = j->from->config.n_expert, stack[3] = {n_expert, t->p->n, t->p->k};
+    char name[ST_MAX_NAME_BYTES];
+    bool is_permuted;
+    int64_t expert;
+    if (!gguf_tensor_name(t->p->name, name, &is_permuted, &expert))
+        return err_set(e, ERR_UNSUPPORTED, "%s: GGUF has no name for it", t->p->name);
+    t->d_head = is_permuted && j->arch.is_permuted ? j->from->config.d_head : 0;
+    for (int64_t i = 1; expert == 0 && i < n_expert && t + i < last; i++)
+        if (t[i].type != t->type)
+            return err_set(e, ERR_UNSUPPORTED,
+                           "%s: experts of a layer are in other numbers than its first, which GGUF "
+                           "has no place for: give --type f16",
+                           t[i].p->name);
+    if (expert < 0)
+        gguf_writer_add(j->out, name, kind_of(t->type), t->p->is_vector ? 1 : 2, stack + 1);
+    else if (expert == 0)
+        gguf_writer_add(j->out, name, kind_of(t->type), 3, stack);
+    return 0;
+}
+
 static int declare(struct job *j, struct err *e)
 {
-    for (int32_t i = 0; i < j->shape->n_param; i++) {
-        struct tensor *t = &j->tensor[i];
-        const int64_t dim[2] = {t->p->n, t->p->k};
-        char name[ST_MAX_NAME_BYTES];
-        bool is_permuted;
-        if (!gguf_tensor_name(t->p->name, name, &is_permuted))
-            return err_set(e, ERR_UNSUPPORTED, "%s: GGUF has no name for it", t->p->name);
-        t->d_head = is_permuted && j->arch.is_permuted ? j->from->config.d_head : 0;
-        gguf_writer_add(j->out, name, kind_of(t->type), t->p->is_vector ? 1 : 2, dim);
-    }
+    for (int32_t i = 0; i < j->shape->n_param; i++)
+        if (declare_tensor(j, &j->tensor[i], e))
+            return -1;
     if (j->factors) {
         const int64_t dim[1] = {j->from->config.d_head / 2};
         gguf_writer_add(j->out, "rope_freqs.weight", KIND_F32, 1, dim);

@@ -16,10 +16,13 @@ enum { KEY_BYTES = 128 };
 static const struct {
     enum config_family family;
     struct gguf_arch arch;
-} arch_row[] = {{FAMILY_LLAMA, {"llama", true}},
-                {FAMILY_MISTRAL, {"llama", true}},
-                {FAMILY_QWEN2, {"qwen2", false}},
-                {FAMILY_QWEN3, {"qwen3", false}}};
+} arch_row[] = {{FAMILY_LLAMA, {.name = "llama", .is_permuted = true}},
+                {FAMILY_MISTRAL, {.name = "llama", .is_permuted = true}},
+                {FAMILY_MIXTRAL, {.name = "llama", .is_permuted = true, .has_sums = true}},
+                {FAMILY_QWEN2, {.name = "qwen2"}},
+                {FAMILY_QWEN3, {.name = "qwen3"}},
+                {FAMILY_QWEN3_MOE, {.name = "qwen3moe", .has_sums = true}},
+                {FAMILY_OLMOE, {.name = "olmoe"}}};
 
 int gguf_arch_of(const struct config *c, struct gguf_arch *out, struct err *e)
 {
@@ -29,8 +32,8 @@ int gguf_arch_of(const struct config *c, struct gguf_arch *out, struct err *e)
             return 0;
         }
     return err_set(e, ERR_UNSUPPORTED,
-                   "models of the family %s are not written as GGUF; llama, mistral, qwen2 and "
-                   "qwen3 are",
+                   "models of the family %s are not written as GGUF; llama, mistral, mixtral, "
+                   "qwen2, qwen3, qwen3_moe and olmoe are",
                    config_family_name(c->family));
 }
 
@@ -75,6 +78,22 @@ static int put_window(struct keys *k, struct err *e)
         return err_set(e, ERR_UNSUPPORTED, "windows of attention are not written as GGUF for %s",
                        config_family_name(c->family));
     put_int(k, "attention.sliding_window", c->window);
+    return 0;
+}
+
+/* How a row's experts are weighed is no key: the family says it. */
+static int put_experts(struct keys *k, struct err *e)
+{
+    const struct config *c = k->c;
+    if (c->n_expert == 0)
+        return 0;
+    if (c->normalises_top != k->arch.has_sums)
+        return err_set(e, ERR_UNSUPPORTED, "norm_topk_prob: %s is not written as GGUF for %s",
+                       c->normalises_top ? "true" : "false", config_family_name(c->family));
+    put_int(k, "expert_count", c->n_expert);
+    put_int(k, "expert_used_count", c->n_top);
+    if (c->d_expert != c->d_ff)
+        put_int(k, "expert_feed_forward_length", c->d_expert);
     return 0;
 }
 
@@ -162,7 +181,7 @@ int gguf_keys_put(struct gguf_writer *w, const struct config *c, float **factors
     put_int(&k, "rope.dimension_count", c->d_head);
     gguf_writer_f32(w, key_of(&k, "attention.layer_norm_rms_epsilon"), (float)c->norm_eps);
     return put_num(&k, "rope.freq_base", c->rope.theta, e) || put_window(&k, e) ||
-                   put_scaling(&k, factors, e)
+                   put_experts(&k, e) || put_scaling(&k, factors, e)
                ? -1
                : 0;
 }

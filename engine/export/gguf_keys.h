@@ -14,6 +14,7 @@
 struct gguf_arch {
     const char *name; /* "qwen2" */
     bool is_permuted; /* queries and keys stand in llama.cpp's order */
+    bool has_sums;    /* a row's weights of its experts sum to 1 */
 };
 
 /* What GGUF calls the family. */

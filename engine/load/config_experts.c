@@ -4,6 +4,7 @@
  * which layers have them, and whether one more has all rows.
  */
 #include <math.h>
+#include <string.h>
 
 #include "engine/load/config_traits.h"
 #include "engine/load/json.h"
@@ -63,6 +64,19 @@ static int parse_balance(struct config *c, const struct json *root, struct err *
     return 0;
 }
 
+/* transformers takes either name for the other, and writes of some families now this, now that. */
+static const char *count_key(const struct config_experts *x, const struct json *root)
+{
+    static const char *const name[2] = {"num_experts", "num_local_experts"};
+    struct json own = json_member(root, x->count);
+    for (int i = 0; json_absent(&own) && i < 2; i++) {
+        struct json other = json_member(root, name[1 - i]);
+        if (strcmp(x->count, name[i]) == 0 && !json_absent(&other))
+            return name[1 - i];
+    }
+    return x->count;
+}
+
 /* Where a field says whether there are experts, those that say which are there if they are. */
 static int parse_switch(const struct config_experts *x, const struct json *root, bool *is_on,
                         struct err *e)
@@ -96,7 +110,7 @@ int config_experts_parse(struct config *c, const struct json *root, struct err *
     c->normalises_top = x->normalises || x->is_normal;
     c->d_shared = x->d_shared;
     int64_t n = x->n;
-    if (json_opt_int(root, x->count, x->may_be_none ? 0 : 1, CONFIG_EXPERT_MAX, &n, e))
+    if (json_opt_int(root, count_key(x, root), x->may_be_none ? 0 : 1, CONFIG_EXPERT_MAX, &n, e))
         return -1;
     c->n_expert = (int32_t)n;
     if (!n)

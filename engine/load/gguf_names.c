@@ -42,6 +42,7 @@ static const struct gguf_name plain_rows[] = {
 };
 
 static const struct gguf_name mixture_rows[] = {
+    /* the first alone is written */
     NAME(".ffn_gate_inp.weight", ".mlp.gate.weight"),
     NAME(".ffn_gate_shexp.weight", ".mlp.shared_expert.gate_proj.weight"),
     NAME(".ffn_up_shexp.weight", ".mlp.shared_expert.up_proj.weight"),
@@ -173,24 +174,61 @@ const struct gguf_stack *gguf_stack_find(const char *rest)
     return NULL;
 }
 
-bool gguf_tensor_name(const char *param, char name[ST_MAX_NAME_BYTES], bool *is_permuted)
+/* ---- the other way -------------------------------------------------------------------------- */
+
+static const struct gguf_name *find_here(const char *here, bool is_of_layer)
 {
-    static const char layers[] = "layers.", model[] = "model.";
+    static const char model[] = "model.";
+    static const struct {
+        const struct gguf_name *row;
+        int n;
+    } from[] = {{ROWS(plain_rows)}, {mixture_rows, 1}, {ROWS(llama_rows)}};
+    for (size_t t = 0; t < sizeof from / sizeof *from; t++) {
+        for (int i = 0; i < from[t].n; i++) {
+            const char *own = from[t].row[i].here;
+            if (!is_of_layer && strncmp(own, model, sizeof model - 1) == 0)
+                own += sizeof model - 1;
+            if (strcmp(own, here) == 0)
+                return &from[t].row[i];
+        }
+    }
+    return NULL;
+}
+
+/* ".mlp.experts.3.up_proj.weight" */
+static const struct gguf_stack *find_stack_here(const char *here, int64_t *expert)
+{
+    static const char *const before[] = {".mlp.experts.", ".block_sparse_moe.experts."};
+    for (size_t b = 0; b < sizeof before / sizeof *before; b++) {
+        char *end;
+        size_t len = strlen(before[b]);
+        if (strncmp(here, before[b], len) != 0)
+            continue;
+        *expert = strtol(here + len, &end, 10);
+        for (size_t i = 0; *end == '.' && i < sizeof stack_row / sizeof *stack_row; i++)
+            if (strcmp(end + 1, b == 0 ? stack_row[i].mlp : stack_row[i].block) == 0)
+                return &stack_row[i];
+    }
+    *expert = -1;
+    return NULL;
+}
+
+bool gguf_tensor_name(const char *param, char name[ST_MAX_NAME_BYTES], bool *is_permuted,
+                      int64_t *expert)
+{
+    static const char layers[] = "layers.";
     char *rest = NULL;
     bool is_of_layer = strncmp(param, layers, sizeof layers - 1) == 0;
     long layer = is_of_layer ? strtol(param + sizeof layers - 1, &rest, 10) : 0;
-    for (size_t i = 0; i < sizeof plain_rows / sizeof *plain_rows; i++) {
-        const struct gguf_name *row = &plain_rows[i];
-        const char *here = row->here;
-        if (!is_of_layer && strncmp(here, model, sizeof model - 1) == 0)
-            here += sizeof model - 1;
-        if (strcmp(here, is_of_layer ? rest : param) != 0)
-            continue;
-        snprintf(name, ST_MAX_NAME_BYTES, "%s", row->there);
-        if (is_of_layer)
-            snprintf(name, ST_MAX_NAME_BYTES, "blk.%ld%s", layer, row->there);
-        *is_permuted = row->order == GGUF_ORDER_TURNED;
-        return true;
-    }
-    return false;
+    const char *here = is_of_layer ? rest : param;
+    const struct gguf_stack *stack = find_stack_here(here, expert);
+    const struct gguf_name *row = stack ? NULL : find_here(here, is_of_layer);
+    if (!stack && !row)
+        return false;
+    const char *there = stack ? stack->there : row->there;
+    snprintf(name, ST_MAX_NAME_BYTES, "%s", there);
+    if (is_of_layer)
+        snprintf(name, ST_MAX_NAME_BYTES, "blk.%ld%s", layer, there);
+    *is_permuted = row && row->order == GGUF_ORDER_TURNED;
+    return true;
 }

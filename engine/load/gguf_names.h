@@ -66,8 +66,10 @@ struct gguf_stack {
 
 const struct gguf_stack *gguf_stack_find(const char *rest); /* NULL: none */
 
-/* What a file calls a parameter ("layers.7.self_attn.q_proj.weight") of GGUF_STYLE_PLAIN, and
- * whether llama.cpp permutes it where it permutes any; false: there is no name. */
-bool gguf_tensor_name(const char *param, char name[ST_MAX_NAME_BYTES], bool *is_permuted);
+/* What a file calls a parameter ("layers.7.self_attn.q_proj.weight") of GGUF_STYLE_PLAIN or _LLAMA,
+ * whether llama.cpp permutes it where it permutes any, and which expert's it is of the stack that
+ * the name is of (-1: of none); false: there is no name. */
+bool gguf_tensor_name(const char *param, char name[ST_MAX_NAME_BYTES], bool *is_permuted,
+                      int64_t *expert);
 
 #endif

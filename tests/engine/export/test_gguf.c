@@ -83,8 +83,9 @@ static void same_value(const struct gguf_value *a, const struct gguf_value *b)
 static void as_the_package_writes_them(void **state)
 {
     (void)state;
-    static const char *const name[] = {"llama_plain", "llama_tied", "llama_mha_bias",
-                                       "llama_rope_linear", "qwen2"};
+    static const char *const name[] = {"llama_plain",       "llama_tied", "llama_mha_bias",
+                                       "llama_rope_linear", "qwen2",      "qwen3_moe",
+                                       "mixtral",           "olmoe"};
     char *root = test_dir_new(), file[NAME_BYTES], dir[NAME_BYTES];
     for (size_t i = 0; i < sizeof name / sizeof *name; i++) {
         struct err e = ERR_INIT;
@@ -169,7 +170,11 @@ static void logits_have_the_same_bits(void **state)
                                        MODELS "mistral_window",
                                        MODELS "qwen2",
                                        MODELS "qwen3",
-                                       FILES "coded.gguf"};
+                                       MODELS "qwen3_moe",
+                                       MODELS "mixtral",
+                                       MODELS "olmoe",
+                                       FILES "coded.gguf",
+                                       FILES "experts.gguf"};
     char *root = test_dir_new();
     for (size_t i = 0; i < sizeof from / sizeof *from; i++) {
         char name[32], to[NAME_BYTES];
@@ -332,6 +337,8 @@ static void what_would_be_another_is_named(void **state)
     refused(MODELS "gemma2", "family gemma2");
     refused(MODELS "bert_cls", "family bert");
     refused(MODELS "qwen2_window", "windows");
+    refused(MODELS "qwen2_moe", "family qwen2_moe");
+    refused(MODELS "olmoe_normed", "norm_topk_prob: true");
     refused(MODELS "llama_rope_dynamic", "scaled as dynamic");
     assert_good(model_dir_init(&d, MODELS "llama_plain", &e), &e);
     assert_err(gguf_export(&d, MODELS "llama_plain/config.json", &o, &bytes, &e), &e, ERR_EXISTS,

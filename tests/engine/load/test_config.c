@@ -219,6 +219,10 @@ static void test_experts(void **state)
                   "\"output_router_logits\":true}");
     assert_true(c.n_expert == 6 && c.n_top == 2 && c.d_expert == 24 && c.normalises_top);
     assert_true(!c.has_experts[0] && c.has_experts[1] && !c.has_experts[3] && c.balance == 0.001);
+    c = parse(MOE ",\"num_local_experts\":16}"); /* as transformers 5.24 writes it */
+    assert_int_equal(c.n_expert, 16);
+    c = parse(MOE ",\"num_experts\":6,\"num_local_experts\":16,\"num_experts_per_tok\":2}");
+    assert_int_equal(c.n_expert, 6);
     c = parse("{\"architectures\":[\"MixtralForCausalLM\"],\"num_key_value_heads\":2," SIZES
               ",\"num_local_experts\":4,\"norm_topk_prob\":false}");
     assert_true(c.n_expert == 4 && c.n_top == 2 && c.d_expert == c.d_ff && c.normalises_top);
