@@ -73,7 +73,7 @@ static void each_list_is_looked_for_once(void **state)
 static void the_oldest_make_place(void **state)
 {
     (void)state;
-    char text[BREAKERS_KEPT + 1][8];
+    char text[BREAKERS_KEPT + 1][12];
     struct list list[BREAKERS_KEPT + 1], first = list_of("\n", NULL, NULL);
     kept = breakers_new();
     check(0, &first);
