@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Arguments of what moves the columns of heads. Pointers are borrowed for the call. Part of
- * kernels/kernels.h.
+ * Arguments of what moves columns, of heads and of rows. Pointers are borrowed for the call. Part
+ * of kernels/kernels.h.
  */
 #ifndef KERNELS_ARGS_COLS_H
 #define KERNELS_ARGS_COLS_H
@@ -17,6 +17,15 @@ struct k_regroup {
     float *y;
     int64_t ld_x, ld_y, m;
     int32_t n_head, n_part, part[K_REGROUP_PARTS];
+    bool inverse;
+};
+
+/* y[i, j] = x[i, at[j]]; inverse: y[i, at[j]] = x[i, j] */
+struct k_reorder {
+    const float *x;
+    float *y;
+    const int32_t *at; /* [d]: each of 0 to d - 1 once */
+    int64_t ld_x, ld_y, m, d;
     bool inverse;
 };
 

@@ -58,11 +58,12 @@ struct job {
 
 /* ---- what is written ----------------------------------------------------------------------- */
 
-/* As it is, where a kind has such numbers. */
+/* As it is, where a kind has such numbers, and inputs in their own order. */
 static enum k_type stored_type(const struct weight *w)
 {
     enum k_type coded = weight_coded(w);
-    return coded == K_INT4 || coded == K_INT8G ? coded : weight_k_type(w);
+    bool is_kept = (coded == K_INT4 || coded == K_INT8G) && !weight_order(w);
+    return is_kept ? coded : weight_k_type(w);
 }
 
 static int plan_tensor(struct job *j, struct tensor *t, const struct param *p, struct err *e)

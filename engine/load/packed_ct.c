@@ -5,7 +5,8 @@
 #include "engine/base/err.h"
 #include "engine/load/packed_layout.h"
 
-static const char *const beside[] = {".weight_scale", ".weight_shape", ".weight_zero_point", NULL};
+static const char *const beside[] = {".weight_scale", ".weight_shape", ".weight_zero_point",
+                                     ".weight_g_idx", NULL};
 
 static int find_shape(struct packed_weight *p, const struct weights *w, struct err *e)
 {
@@ -49,24 +50,36 @@ static int find(struct packed_weight *p, const struct weights *w, const struct p
          p->zero->t->dim[0] != (p->n + per_word - 1) / per_word || p->zero->t->dim[1] != t->dim[1]))
         return packed_bad(p->zero, e, "expected I32, a column for each group, packed by rows");
     const struct weight *order = packed_part(p, w, ".weight_g_idx");
-    return order ? err_set(e, ERR_UNSUPPORTED,
-                           "%s: %.200s: groups in the order of activations are not read",
-                           weight_file_name(order), order->t->name)
-                 : 0;
+    return order ? packed_order(p, order, e) : 0;
 }
 
+/* Of inputs in an order of their own all words of the row are read. */
 static int read_codes(struct packed_tile *t, int64_t r, struct err *e)
 {
     const struct packed_weight *p = t->w;
-    int64_t per_word = 32 / p->bits, word = t->col / per_word;
-    int64_t n = (t->col + t->cols - 1) / per_word - word + 1;
+    int64_t per_word = 32 / p->bits, word = t->order ? 0 : t->col / per_word;
+    int64_t end = t->order ? p->k : t->col + t->cols, n = (end - 1) / per_word - word + 1;
     uint8_t *code = t->code + r * t->cols;
     const uint32_t *raw = t->raw, mask = (1u << p->bits) - 1;
     if (weight_read_at(p->codes, t->row + r, word, n, t->raw, e))
         return -1;
-    for (int64_t i = t->col; i < t->col + t->cols; i++)
-        *code++ = (uint8_t)(raw[i / per_word - word] >> i % per_word * p->bits & mask);
+    for (int64_t i = 0; i < t->cols; i++) {
+        int64_t at = packed_input(t, i);
+        *code++ = (uint8_t)(raw[at / per_word - word] >> at % per_word * p->bits & mask);
+    }
     return 0;
+}
+
+/* The groups that are read of a row: those of the tile, or all. */
+struct groups {
+    int64_t first, n;
+};
+
+static struct groups groups_of(const struct packed_tile *t)
+{
+    if (packed_is_mixed(t))
+        return (struct groups){0, t->w->k / t->w->group};
+    return (struct groups){t->group[0], t->n_run};
 }
 
 static int read_zeros(struct packed_tile *t, int64_t r, struct err *e)
@@ -74,21 +87,28 @@ static int read_zeros(struct packed_tile *t, int64_t r, struct err *e)
     const struct packed_weight *p = t->w;
     int64_t per_word = 32 / p->bits, o = t->row + r;
     int16_t *zero = t->zero + r * t->n_run;
+    struct groups g = groups_of(t);
     const uint32_t *raw = t->raw, mask = (1u << p->bits) - 1;
-    if (p->zero && weight_read_at(p->zero, o / per_word, t->group[0], t->n_run, t->raw, e))
+    if (p->zero && weight_read_at(p->zero, o / per_word, g.first, g.n, t->raw, e))
         return -1;
     for (int64_t i = 0; i < t->n_run; i++)
-        zero[i] =
-            (int16_t)(p->zero ? raw[i] >> o % per_word * p->bits & mask : (uint32_t)p->zero_same);
+        zero[i] = (int16_t)(p->zero ? raw[t->group[i] - g.first] >> o % per_word * p->bits & mask
+                                    : (uint32_t)p->zero_same);
     return 0;
+}
+
+static int read_row_scales(struct packed_tile *t, int64_t r, struct err *e)
+{
+    int64_t groups = t->w->k / t->w->group, at = (t->row + r) * groups;
+    float *scale = t->scale + r * t->n_run;
+    return packed_is_mixed(t) ? packed_scales_mixed(t, at, groups, scale, e)
+                              : packed_scales(t, at + t->group[0], t->n_run, 1, scale, e);
 }
 
 static int read_tile(struct packed_tile *t, struct err *e)
 {
     for (int64_t r = 0; r < t->rows; r++)
-        if (read_codes(t, r, e) || read_zeros(t, r, e) ||
-            packed_scales(t, (t->row + r) * (t->w->k / t->w->group) + t->group[0], t->n_run, 1,
-                          t->scale + r * t->n_run, e))
+        if (read_codes(t, r, e) || read_zeros(t, r, e) || read_row_scales(t, r, e))
             return -1;
     return 0;
 }

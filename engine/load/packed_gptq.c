@@ -7,7 +7,6 @@
  * set, some readers take 16 (of 8 bits 256), others 0: it is refused.
  */
 #include "engine/base/err.h"
-#include "engine/base/mem.h"
 #include "engine/load/packed_layout.h"
 
 static const char *const beside_gptq[] = {".qzeros", ".scales", ".g_idx", NULL};
@@ -96,29 +95,6 @@ static int look_at_zeros(struct packed_weight *p, struct err *e)
     return 0;
 }
 
-/* Keeps the groups of inputs where they are not side by side. */
-static int look_at_order(struct packed_weight *p, const struct weight *order, struct err *e)
-{
-    int64_t groups = p->scale->t->dim[0];
-    bool is_plain = true;
-    if (order->t->dtype != ST_I32 || order->t->rank != 1 || order->t->dim[0] != p->k)
-        return packed_bad(order, e, "expected I32, a group for each input");
-    p->group_of = try_alloc((size_t)p->k, sizeof *p->group_of, "the groups of inputs", e);
-    if (!p->group_of || weight_read(order, 0, p->k, p->group_of, e))
-        return -1;
-    for (int64_t i = 0; i < p->k; i++) {
-        if (p->group_of[i] < 0 || p->group_of[i] >= groups)
-            return err_set(e, ERR_BAD_INPUT,
-                           "%s: %.200s: input %lld is of group %d, of which there are %lld",
-                           weight_file_name(order), order->t->name, (long long)i, p->group_of[i],
-                           (long long)groups);
-        is_plain = is_plain && p->group_of[i] == i / p->group;
-    }
-    if (is_plain)
-        packed_weight_release(p);
-    return 0;
-}
-
 static int find_gptq(struct packed_weight *p, const struct weights *w, const struct packing *how,
                      struct err *e)
 {
@@ -133,7 +109,7 @@ static int find_gptq(struct packed_weight *p, const struct weights *w, const str
         return -1;
     const struct weight *order = packed_part(p, w, ".g_idx");
     if (order)
-        return look_at_order(p, order, e);
+        return packed_order(p, order, e);
     return how->is_ordered ? packed_bad(p->codes, e, "expected a g_idx beside it: desc_act is true")
                            : 0;
 }
@@ -179,20 +155,22 @@ static int read_groups(struct packed_tile *t, struct err *e)
     return 0;
 }
 
+/* A word has inputs side by side, of which an order of their own takes few at a time. */
 static int read_gptq(struct packed_tile *t, struct err *e)
 {
     const struct packed_weight *p = t->w;
-    const int64_t per_word = 32 / p->bits, end = t->col + t->cols;
+    const int64_t per_word = 32 / p->bits;
     const uint32_t *raw = t->raw, mask = (1u << p->bits) - 1;
-    for (int64_t word = t->col / per_word; word * per_word < end; word++) {
-        int64_t lo = word * per_word > t->col ? word * per_word : t->col;
-        int64_t hi = (word + 1) * per_word < end ? (word + 1) * per_word : end;
+    for (int64_t lo = 0, hi; lo < t->cols; lo = hi) {
+        int64_t word = packed_input(t, lo) / per_word;
+        for (hi = lo + 1; hi < t->cols && packed_input(t, hi) / per_word == word;)
+            hi++;
         if (weight_read_at(p->codes, word, t->row, t->rows, t->raw, e))
             return -1;
         for (int64_t r = 0; r < t->rows; r++) {
             uint8_t *code = t->code + r * t->cols;
             for (int64_t i = lo; i < hi; i++)
-                code[i - t->col] = (uint8_t)(raw[r] >> i % per_word * p->bits & mask);
+                code[i] = (uint8_t)(raw[r] >> packed_input(t, i) % per_word * p->bits & mask);
         }
     }
     return read_groups(t, e);

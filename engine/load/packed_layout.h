@@ -10,18 +10,32 @@
 
 #include "engine/load/packed_weight.h"
 
-/* Rows [row, row + rows) and columns [col, col + cols) of a matrix. A run is inputs side by side
- * of one group; in a matrix whose inputs have an order of their own it is often one input. */
+/* Rows [row, row + rows) and columns [col, col + cols) of a matrix, by the order of its codes where
+ * this is set. A run is inputs side by side of one group; of numbers of a matrix whose inputs have
+ * an order of their own it is often one input. */
 struct packed_tile {
     const struct packed_weight *w;
+    const int32_t *order; /* borrowed: of w; NULL: that of the file */
     int64_t row, rows, col, cols, n_run;
     uint8_t *code;  /* [rows][cols], as they are stored */
     float *scale;   /* [rows][n_run] */
     int16_t *zero;  /* [rows][n_run] */
     int32_t *run;   /* [cols]: of each input */
     int32_t *group; /* [n_run] */
-    void *raw;      /* PACKED_RAW_BYTES of room */
+    void *raw;      /* PACKED_RAW_BYTES of room; where inputs have an order also k words */
 };
+
+/* The input that the file has column i's codes for. */
+static inline int64_t packed_input(const struct packed_tile *t, int64_t i)
+{
+    return t->order ? t->order[t->col + i] : t->col + i;
+}
+
+/* Whether a tile's groups may be any, in any order; else they are side by side. */
+static inline bool packed_is_mixed(const struct packed_tile *t)
+{
+    return t->w->group_of && !t->order;
+}
 
 #define PACKED_INPUTS_MAX ((int64_t)1 << 31)
 
@@ -55,8 +69,14 @@ const struct weight *packed_part(const struct packed_weight *p, const struct wei
 /* Whether a part can be scales: numbers of F16, BF16 or F32 in two dimensions. */
 bool packed_is_scale(const struct weight *w);
 
+/* Keeps the groups of inputs where they are not side by side. */
+int packed_order(struct packed_weight *p, const struct weight *group_of, struct err *e);
+
 /* n scales from number `at` of theirs on, to every step-th of dst. */
 int packed_scales(struct packed_tile *t, int64_t at, int64_t n, int64_t step, float *dst,
                   struct err *e);
+
+/* Of the scales of all n groups, from number `at` on, each run's to dst. */
+int packed_scales_mixed(struct packed_tile *t, int64_t at, int64_t n, float *dst, struct err *e);
 
 #endif

@@ -108,13 +108,14 @@ static bool fits(const struct packed_weight *p, int64_t inputs)
     return p->k % inputs == 0 && p->group % inputs == 0;
 }
 
-/* The format that holds codes, scales and zeros as they are. */
+/* The format that holds codes, scales and zeros as they are, in some order of inputs. */
 static enum k_type coded_of(const struct packed_weight *p)
 {
     if (p->is_nf4)
         return fits(p, K_NF4_GROUP) ? K_NF4 : K_F32;
     bool is_central = p->zero_same == 1 << (p->bits - 1);
-    if (p->group_of || !fits(p, CODED_INPUTS) || (p->bits == 8 && !is_central && !p->is_fp8))
+    if ((p->group_of && !p->order) || !fits(p, CODED_INPUTS) ||
+        (p->bits == 8 && !is_central && !p->is_fp8))
         return K_F32;
     if (p->is_fp8)
         return fits(p, K_NESTED) ? K_FP8 : K_F32;
@@ -144,8 +145,9 @@ int packed_weight_init(struct packed_weight *p, const struct weights *w, const s
 void packed_weight_release(struct packed_weight *p)
 {
     mem_free(p->group_of);
+    mem_free(p->order);
     mem_free(p->table);
-    p->group_of = NULL;
+    p->group_of = p->order = NULL;
     p->table = NULL;
 }
 
@@ -157,23 +159,28 @@ int64_t packed_weight_rows_together(const struct packed_weight *p)
 /* ---- tiles --------------------------------------------------------------------------------- */
 
 /* Runs that a tile of so many columns has at most. */
-static int64_t runs_max(const struct packed_weight *p, int64_t cols)
+static int64_t runs_max(const struct packed_tile *t, int64_t cols)
 {
-    return p->group_of ? cols : linear_min(cols, (cols - 1) / p->group + 2);
+    return packed_is_mixed(t) ? cols : linear_min(cols, (cols - 1) / t->w->group + 2);
+}
+
+static size_t raw_bytes(const struct packed_weight *p)
+{
+    size_t all = p->group_of ? (size_t)p->k * sizeof(uint32_t) : 0;
+    return all > PACKED_RAW_BYTES ? all : PACKED_RAW_BYTES;
 }
 
 /* Room for tiles of so many rows and columns, in one piece. */
-static char *tile_new(struct packed_tile *t, const struct packed_weight *p, int64_t rows,
-                      int64_t cols, struct err *e)
+static char *tile_new(struct packed_tile *t, int64_t rows, int64_t cols, struct err *e)
 {
-    size_t area = (size_t)(rows * cols), runs = (size_t)runs_max(p, cols);
+    size_t area = (size_t)(rows * cols), runs = (size_t)runs_max(t, cols), raw = raw_bytes(t->w);
     size_t per_run = sizeof *t->scale + sizeof *t->zero, n_row = (size_t)rows;
-    size_t bytes = PACKED_RAW_BYTES + (size_t)cols * sizeof *t->run + runs * sizeof *t->group +
+    size_t bytes = raw + (size_t)cols * sizeof *t->run + runs * sizeof *t->group +
                    runs * n_row * per_run + area;
     char *at = try_alloc(1, bytes, "a tile of a packed matrix", e), *all = at;
     if (!at)
         return NULL;
-    t->raw = at, at += PACKED_RAW_BYTES;
+    t->raw = at, at += raw;
     t->run = (int32_t *)(void *)at, at += (size_t)cols * sizeof *t->run;
     t->group = (int32_t *)(void *)at, at += runs * sizeof *t->group;
     t->scale = (float *)(void *)at, at += runs * n_row * sizeof *t->scale;
@@ -188,27 +195,45 @@ static void find_runs(struct packed_tile *t)
     t->n_run = 0;
     for (int64_t i = 0; i < t->cols; i++) {
         int64_t at = t->col + i;
-        int32_t group = p->group_of ? p->group_of[at] : (int32_t)(at / p->group);
+        int32_t group = packed_is_mixed(t) ? p->group_of[at] : (int32_t)(at / p->group);
         if (!t->n_run || t->group[t->n_run - 1] != group)
             t->group[t->n_run++] = group;
         t->run[i] = (int32_t)t->n_run - 1;
     }
 }
 
+/* n scales from number `at` on, as the file has them, to t->raw; and the i-th of those there. */
+static int read_scales(struct packed_tile *t, int64_t at, int64_t n, struct err *e)
+{
+    size_t size = weight_k_type(t->w->scale) == K_F32 ? sizeof(float) : sizeof(uint16_t);
+    return weight_read_stored(t->w->scale, (uint64_t)at * size, t->raw, (size_t)n * size, e);
+}
+
+static float scale_at(const struct packed_tile *t, enum k_type type, int64_t i)
+{
+    const uint16_t *half = t->raw;
+    const float *whole = t->raw;
+    return type == K_F32 ? whole[i] : type == K_BF16 ? bf16_to_f32(half[i]) : f16_to_f32(half[i]);
+}
+
 int packed_scales(struct packed_tile *t, int64_t at, int64_t n, int64_t step, float *dst,
                   struct err *e)
 {
-    const struct weight *w = t->w->scale;
-    enum k_type type = weight_k_type(w);
-    size_t size = type == K_F32 ? sizeof *dst : sizeof(uint16_t);
-    const uint16_t *half = t->raw;
-    const float *whole = t->raw;
-    if (weight_read_stored(w, (uint64_t)at * size, t->raw, (size_t)n * size, e))
+    enum k_type type = weight_k_type(t->w->scale);
+    if (read_scales(t, at, n, e))
         return -1;
     for (int64_t i = 0; i < n; i++)
-        dst[i * step] = type == K_F32    ? whole[i]
-                        : type == K_BF16 ? bf16_to_f32(half[i])
-                                         : f16_to_f32(half[i]);
+        dst[i * step] = scale_at(t, type, i);
+    return 0;
+}
+
+int packed_scales_mixed(struct packed_tile *t, int64_t at, int64_t n, float *dst, struct err *e)
+{
+    enum k_type type = weight_k_type(t->w->scale);
+    if (read_scales(t, at, n, e))
+        return -1;
+    for (int64_t i = 0; i < t->n_run; i++)
+        dst[i] = scale_at(t, type, t->group[i]);
     return 0;
 }
 
@@ -345,6 +370,7 @@ struct wanted {
     int64_t row, rows, col, cols;
     int (*put)(const struct packed_tile *t, int64_t r, char *dst, struct err *e);
     int64_t some, bytes;
+    const int32_t *order; /* of the columns; NULL: the file's */
 };
 
 static int tile_put(struct packed_tile *t, const struct wanted *q, char *dst, struct err *e)
@@ -364,8 +390,8 @@ static int read_rectangle(const struct packed_weight *p, const struct wanted *q,
 {
     int64_t rows = linear_min(q->rows, p->layout->tile_rows);
     int64_t cols = linear_min(q->cols, p->layout->tile_cols);
-    struct packed_tile t = {.w = p};
-    char *room = tile_new(&t, p, rows, cols, e);
+    struct packed_tile t = {.w = p, .order = q->order};
+    char *room = tile_new(&t, rows, cols, e);
     int rc = room ? 0 : -1;
     for (t.row = q->row; rc == 0 && t.row < q->row + q->rows; t.row += rows)
         for (t.col = q->col; rc == 0 && t.col < q->col + q->cols; t.col += cols) {
@@ -411,6 +437,7 @@ int packed_weight_read_coded(const struct packed_weight *p, int64_t row, int64_t
                               : p->is_nf4             ? put_nf4
                                                       : put_blocks,
                        .some = size,
-                       .bytes = coded_bytes(p->coded, size)};
+                       .bytes = coded_bytes(p->coded, size),
+                       .order = p->order};
     return read_run(p, &q, n, dst, e);
 }

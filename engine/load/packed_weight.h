@@ -9,6 +9,7 @@
  *   NAME.weight_shape       I64 [2]: n, k
  *   NAME.weight_zero_point  I32 [n * bits / 32, groups], packed down the outputs; none: half of the
  *                           codes' range
+ *   NAME.weight_g_idx       I32 [k], the group of each input; none, or -1: in their order
  *
  * of GPTQ (AutoGPTQ, GPTQModel), the other way around
  *
@@ -34,8 +35,8 @@
  * and of bitsandbytes' nf4 NAME.weight, U8, with the parts that packed_bnb.c tells of.
  *
  * Such a weight reads as F32, or as the codes of a format that holds them (packed_weight.coded),
- * which then has these values. Codes of inputs that are grouped in an order of their own are held
- * by none.
+ * which then has these values. Where inputs are grouped in an order of their own the codes come
+ * with each group's inputs side by side (packed_weight.order); numbers come as the file has them.
  *
  * Thread: one makes it, any reads.
  */
@@ -52,6 +53,7 @@ struct packed_weight {
     const struct packed_layout *layout;
     const struct weight *codes, *scale, *zero; /* zero: NULL without */
     int32_t *group_of;                         /* owned: of each input; NULL: in their order */
+    int32_t *order;      /* owned: which input each code of a row is of; NULL: that of its place */
     int bits, zero_more; /* a zero point is so much more than what is stored */
     int zero_same;       /* the zero point that all have; negative: each its own */
     int64_t n, k;
@@ -85,7 +87,7 @@ int64_t packed_weight_rows_together(const struct packed_weight *p);
 int packed_weight_read(const struct packed_weight *p, int64_t row, int64_t col, int64_t n,
                        float *dst, struct err *e);
 
-/* The same, whole blocks, as codes of packed_weight.coded. */
+/* The same, whole blocks, as codes of packed_weight.coded; col and n count them by their order. */
 int packed_weight_read_coded(const struct packed_weight *p, int64_t row, int64_t col, int64_t n,
                              void *dst, struct err *e);
 

@@ -550,6 +550,11 @@ int64_t weight_coded_inputs(const struct weight *w)
     return block > whole ? block : whole;
 }
 
+const int32_t *weight_order(const struct weight *w)
+{
+    return w->packed ? w->packed->order : NULL;
+}
+
 int weight_read_coded(const struct weight *w, int64_t row, int64_t col, int64_t n, void *dst,
                       struct err *e)
 {

@@ -94,6 +94,9 @@ enum k_type weight_coded(const struct weight *w);
 int64_t weight_coded_inputs(const struct weight *w); /* of a block; what is read is whole ones */
 int weight_read_coded(const struct weight *w, int64_t row, int64_t col, int64_t n, void *dst,
                       struct err *e);
+/* The input of each code of a row, where codes come in another order than numbers; NULL: they do
+ * not. */
+const int32_t *weight_order(const struct weight *w);
 
 const char *weight_file_name(const struct weight *w); /* for errors, and for what is written anew */
 

@@ -5,25 +5,41 @@
 #include "engine/model/formats.h"
 
 #include "engine/load/weights.h"
+#include "engine/model/order.h"
 #include "engine/model/stored.h"
+#include "kernels/coded.h"
 #include "kernels/format.h"
 #include "kernels/nested.h"
 #include "kernels/q8.h"
+
+static int find(const struct model *m, const struct model_options *o, const struct spec_row *r,
+                const struct param *p, const struct weight **out, struct err *e)
+{
+    int64_t dim[2] = {r->is_transposed ? p->k : p->n, r->is_transposed ? p->n : p->k};
+    return stored_want(o->files, &m->cfg, p->name, 2, dim, out, e);
+}
+
+/* Whether codes whose inputs have an order of their own can be taken: what multiplies the matrix is
+ * op linear alone, which brings its rows into it. */
+static bool takes_order(const struct model_options *o, const struct spec_row *r)
+{
+    return r->takes_lora && !r->is_each && !r->is_transposed && !o->is_trained;
+}
 
 /* As the files have it, in codes where they are some of a format's; bf16 where there are none. */
 static int stored_format(const struct model *m, const struct model_options *o,
                          const struct spec_row *r, const struct param *p, enum k_type *out,
                          struct err *e)
 {
-    int64_t dim[2] = {r->is_transposed ? p->k : p->n, r->is_transposed ? p->n : p->k};
     const struct weight *w;
     *out = K_BF16;
     if (!o->files)
         return 0;
-    if (stored_want(o->files, &m->cfg, p->name, 2, dim, &w, e))
+    if (find(m, o, r, p, &w, e))
         return -1;
     *out = weight_k_type(w);
-    if (weight_coded(w) != K_F32 && !r->is_transposed && !o->is_trained)
+    if (weight_coded(w) != K_F32 && !r->is_transposed && !o->is_trained &&
+        (!weight_order(w) || takes_order(o, r)))
         *out = weight_coded(w);
     return 0;
 }
@@ -110,6 +126,32 @@ static void settle(struct model *m, const struct spec *s, int i, int64_t layer)
     }
 }
 
+/* Whether a format has a tensor's codes as they are. */
+static bool has_codes(enum k_type type, const struct weight *w)
+{
+    enum k_type coded = weight_coded(w);
+    return coded_has(type) && (coded == type || nested_takes(type, coded));
+}
+
+bool formats_keep_codes(const struct param *p, const struct weight *w)
+{
+    return has_codes(p->w.type, w) && (!weight_order(w) || p->order);
+}
+
+/* Where codes are kept whose inputs have an order of their own, the matrix has it. */
+static int pick_order(struct model *m, const struct model_options *o, const struct spec_row *r,
+                      struct param *p, struct err *e)
+{
+    const struct weight *w;
+    if (p->is_vector || !coded_has(p->w.type) || !takes_order(o, r) || !o->files ||
+        !weights_are_packed(o->files))
+        return 0;
+    if (find(m, o, r, p, &w, e))
+        return -1;
+    return weight_order(w) && has_codes(p->w.type, w) ? model_order_add(m, p, weight_order(w), e)
+                                                      : 0;
+}
+
 int formats_pick(struct model *m, const struct model_options *o, struct err *e)
 {
     const struct spec *s = spec_of(m->cfg.family);
@@ -125,6 +167,11 @@ int formats_pick(struct model *m, const struct model_options *o, struct err *e)
             if (spec_row_is_used(&m->cfg, r, layer))
                 settle(m, s, i, layer);
     }
+    w = spec_walk_begin(&m->cfg);
+    p = m->param;
+    for (const struct spec_row *r; (r = spec_walk_next(&w)); p++)
+        if (pick_order(m, o, r, p, e))
+            return -1;
     for (int32_t i = 0; i < m->n_param; i++)
         m->param[i].reads_q8 = o->is_int8 && !m->param[i].is_vector && q8_has(m->param[i].w.type);
     return 0;

@@ -15,4 +15,7 @@
  * they have not. */
 int formats_pick(struct model *m, const struct model_options *o, struct err *e);
 
+/* Whether a matrix is packed of a tensor's codes as they are, not of its numbers. */
+bool formats_keep_codes(const struct param *p, const struct weight *w);
+
 #endif

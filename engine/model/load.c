@@ -13,6 +13,7 @@
 #include "engine/base/mem.h"
 #include "engine/base/sha256.h"
 #include "engine/load/weights.h"
+#include "engine/model/formats.h"
 #include "engine/model/model.h"
 #include "engine/model/part.h"
 #include "engine/model/stored.h"
@@ -149,9 +150,7 @@ struct source {
 
 static struct source source_of(const struct weight *w, const struct param *p)
 {
-    enum k_type coded = weight_coded(w);
-    bool is_coded = coded_has(p->w.type) && (coded == p->w.type || nested_takes(p->w.type, coded));
-    return (struct source){w, is_coded ? coded : weight_k_type(w)};
+    return (struct source){w, formats_keep_codes(p, w) ? weight_coded(w) : weight_k_type(w)};
 }
 
 static size_t source_bytes(const struct source *s, int64_t n)
@@ -275,6 +274,7 @@ static int pack_matrix(struct load *l, const struct piece *c, struct lane *n, st
     struct block b = block_of(&part, transposed, c->panel_lo * K_NR, hi);
     int64_t rows = sum_runs(b.row, b.n_row), cols = sum_runs(b.col, b.n_col);
     struct source from = source_of(l->from[c->param], p);
+    ASSERT(!p->order || cols == p->order->k); /* ranks do not cut an order */
     size_t bytes = source_bytes(&from, rows * cols);
     void *src = n ? lane_room(l, n, bytes, e) : try_alloc(1, bytes, "a piece of a tensor", e);
     struct k_weight_pack a = {.src = n ? n->there : src,

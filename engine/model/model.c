@@ -14,6 +14,7 @@
 
 #include "engine/base/mem.h"
 #include "engine/model/formats.h"
+#include "engine/model/order.h"
 #include "engine/model/part.h"
 #include "engine/model/rope_table.h"
 #include "kernels/conv.h"
@@ -213,14 +214,15 @@ struct model *model_new(const struct config *c, const struct model_options *o, s
     place_all(m, m->param, NULL);
     if (o->share)
         list_parts(m, o->share);
-    m->block_bytes = place_all(m, model_stored(m), NULL);
+    size_t end = aligned(place_all(m, model_stored(m), NULL));
+    m->block_bytes = end + model_order_bytes(m);
     if (!d)
         return m;
     m->block = device_alloc(d, m->block_bytes, "the model's parameters", e);
     if (!m->block)
         goto fail;
     place_all(m, model_stored(m), m->block);
-    if (rope_table_make(m, e))
+    if (model_order_put(m, (char *)m->block + end, e) || rope_table_make(m, e))
         goto fail;
     return m;
 fail:
@@ -240,6 +242,7 @@ void model_free(struct model *m)
         device_mem_free(m->device, m->q_scale);
         device_mem_free(m->device, m->block);
     }
+    model_order_release(m);
     free(m->part);
     free(m->param);
     free(m->names);

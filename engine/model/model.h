@@ -30,7 +30,10 @@ struct model {
     float *q_scale;     /* owned: [ctx] what queries are multiplied with, by position; or NULL */
     int64_t rope_short; /* tokens of a sequence that turns by the table's short form; 0: one form */
     int64_t ctx;        /* positions served: at most cfg.max_pos where that binds */
-    void *block;        /* owned: device memory of all parameters */
+    struct model_order
+        *order; /* owned: those of matrices that have one (order.h); NULL: none has */
+    int32_t n_order;
+    void *block; /* owned: device memory of all parameters */
     size_t block_bytes;
     char *names;         /* owned: the parameters' names, then the products' */
     enum k_type kv_type; /* of K/V cells (kernels/cell.def) */
@@ -42,6 +45,12 @@ struct model {
     struct op_ranks ranks;
     struct param *part;              /* owned: by index; NULL: one rank */
     const struct param_share *share; /* borrowed: by index */
+};
+
+/* An order of inputs (engine/op/param.h), and what it is in the host's memory. */
+struct model_order {
+    struct param_order of;
+    int32_t *at; /* owned */
 };
 
 /* How ranks share a model: of one of them (engine/run/ranks.h). */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The product with a packed weight, and op_linear, the whole of a linear layer: rounding, product,
- * adapters, bias. Passes fold more into the product: neighbours that read the same rows become one
- * weight (`n` outputs), a bias behind it, and a residual (a second input, which the output takes
- * the place of); or the gate that is between it and the next product, with the rounding (the output
- * is rows as of op round). Each folds exactly what the separate ops would compute: the whole sum,
- * then the bias, then what was there.
+ * The product with a packed weight, and op_linear, the whole of a linear layer: the weight's order
+ * of inputs where it has one, rounding, product, adapters, bias. Passes fold more into the product:
+ * neighbours that read the same rows become one weight (`n` outputs), a bias behind it, and a
+ * residual (a second input, which the output takes the place of); or the gate that is between it
+ * and the next product, with the rounding (the output is rows as of op round). Each folds exactly
+ * what the separate ops would compute: the whole sum, then the bias, then what was there.
  *
  * On a tape the unrounded rows come as the second input for the weight's gradient.
  */
@@ -31,6 +31,7 @@ static struct val product(struct builder *b, struct val rows, struct val x, cons
 {
     struct op_node n = {.op = OP_linear, .n_in = 1, .in = {rows.id}};
     struct op_linear_attr a = {.w = w, .n = w->n, .is_adapted = b->has_lora && w->lora >= 0};
+    ASSERT(!w->order || !param_is_trained(w)); /* x is not in it */
     if (b->wants_grad && param_is_trained(w)) {
         n.in[n.n_in++] = x.id;
         a.second = OP_LINEAR_UNROUNDED;
@@ -42,7 +43,8 @@ static struct val product(struct builder *b, struct val rows, struct val x, cons
 struct val op_linear(struct builder *b, struct val x, const struct param *w,
                      const struct param *bias)
 {
-    struct val y = product(b, op_round(b, x, param_reads(w)), x, w);
+    struct val rows = w->order ? op_reorder(b, x, w->order) : x;
+    struct val y = product(b, op_round(b, rows, param_reads(w)), x, w);
     if (bias)
         y = op_bias(b, y, bias);
     if (!b->has_lora || w->lora < 0)

@@ -95,6 +95,7 @@ struct val op_slice(struct builder *b, struct val x, int64_t lo, int64_t n);
  * first, then all heads' part[1], ... */
 struct val op_regroup(struct builder *b, struct val x, int32_t n_head, const int32_t *part,
                       int n_part);
+struct val op_reorder(struct builder *b, struct val x, const struct param_order *order);
 /* scale: a number for each position. */
 struct val op_row_scale(struct builder *b, struct val x, const float *scale);
 /* tail: of n_tail columns, for all heads; id -1: zeros. */

@@ -45,6 +45,13 @@ struct param_late {
     bool is_blank;    /* the memory holds no numbers yet: whoever is first puts its own there */
 };
 
+/* The order in which a matrix has its inputs, where it is another than that of the rows that it
+ * multiplies: the matrix's input i is the rows' at[i]. Matrices with one order share it. */
+struct param_order {
+    int32_t *at; /* [k], of the device; NULL: a model without memory */
+    int64_t k;
+};
+
 struct param {
     const char *name; /* borrowed: the tensor's name in the files */
     int32_t index;    /* place in the model's list */
@@ -55,15 +62,16 @@ struct param {
     const char *lora_name; /* borrowed: what adapters call the product, "layers.0.mlp.down_proj", or
                             * all experts' tensor, "layers.0.mlp.experts.down_proj" */
     bool is_vector;
-    bool is_fixed;           /* no gradient comes to it: it is not trained */
-    int64_t n, k;            /* outputs, inputs; a vector has k = 1 */
-    int32_t n_tap;           /* of a vector that files have as [n / n_tap, 1, n_tap]; 0: as [n] */
-    int64_t section[3];      /* runs of outputs of which each is cut alike; 0: there is only one */
-    int64_t lo;              /* a rank's part: the first of its outputs among all */
-    struct k_weight w;       /* matrix */
-    bool reads_q8;           /* its products multiply codes of rows (kernels/q8.h) */
-    float *vec;              /* vector: [n], borrowed from the model's storage */
-    float *grad;             /* row-major [n, k], borrowed; NULL: frozen, or late */
+    bool is_fixed;      /* no gradient comes to it: it is not trained */
+    int64_t n, k;       /* outputs, inputs; a vector has k = 1 */
+    int32_t n_tap;      /* of a vector that files have as [n / n_tap, 1, n_tap]; 0: as [n] */
+    int64_t section[3]; /* runs of outputs of which each is cut alike; 0: there is only one */
+    int64_t lo;         /* a rank's part: the first of its outputs among all */
+    struct k_weight w;  /* matrix */
+    const struct param_order *order; /* borrowed: of w's inputs; NULL: that of the rows */
+    bool reads_q8;                   /* its products multiply codes of rows (kernels/q8.h) */
+    float *vec;                      /* vector: [n], borrowed from the model's storage */
+    float *grad;                     /* row-major [n, k], borrowed; NULL: frozen, or late */
     struct param_late *late; /* borrowed from the trainer; NULL: grad is there from the start */
 };
 

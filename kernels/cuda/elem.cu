@@ -86,6 +86,22 @@ int regroup_cuda(const void *args, void *stream)
     return launch_each(regroup_kernel, a->m, regroup_cols(*a), stream, *a);
 }
 
+static __global__ void reorder_kernel(struct k_reorder a)
+{
+    for (int64_t i = each_row(); i < a.m; i += each_rows()) {
+        for (int64_t j = each_col(); j < each_end(a.d); j += EACH_X) {
+            int64_t at = a.at[j];
+            a.y[i * a.ld_y + (a.inverse ? at : j)] = a.x[i * a.ld_x + (a.inverse ? j : at)];
+        }
+    }
+}
+
+int reorder_cuda(const void *args, void *stream)
+{
+    const struct k_reorder *a = (const struct k_reorder *)args;
+    return launch_each(reorder_kernel, a->m, a->d, stream, *a);
+}
+
 static __global__ void row_scale_kernel(struct k_row_scale a)
 {
     for (int64_t i = each_row(); i < a.m; i += each_rows())

@@ -65,6 +65,19 @@ void regroup_ref(const void *args, const struct k_slice *s)
         regroup_row(a, a->x + i * a->ld_x, a->y + i * a->ld_y);
 }
 
+void reorder_ref(const void *args, const struct k_slice *s)
+{
+    const struct k_reorder *a = args;
+    for (int64_t i = s->lo; i < s->hi; i++) {
+        const float *x = a->x + i * a->ld_x;
+        float *y = a->y + i * a->ld_y;
+        for (int64_t j = 0; j < a->d && !a->inverse; j++)
+            y[j] = x[a->at[j]];
+        for (int64_t j = 0; j < a->d && a->inverse; j++)
+            y[a->at[j]] = x[j];
+    }
+}
+
 void row_scale_ref(const void *args, const struct k_slice *s)
 {
     const struct k_row_scale *a = args;

@@ -50,6 +50,12 @@ struct k_shape regroup_shape(const void *args)
     return rows_shape(a->m, d, 2, 0, 0);
 }
 
+struct k_shape reorder_shape(const void *args)
+{
+    const struct k_reorder *a = args;
+    return rows_shape(a->m, a->d, 2, 4 * (double)a->d, 0);
+}
+
 struct k_shape row_scale_shape(const void *args)
 {
     const struct k_row_scale *a = args;

@@ -248,6 +248,41 @@ void check_regroup(struct check *c)
     regroup_run(c, 5, 3, (int32_t[]){1, 100, 3});
 }
 
+/* There by an order that is drawn, and back. */
+static void reorder_run(struct check *c, int64_t d)
+{
+    int64_t m = 5, ld_x = d + 3, ld_y = d + 1;
+    check_begin(c);
+    check_case(c, "%lld columns", (long long)d);
+    float *x = check_floats(c, m * ld_x, CHECK_NAN), *back = check_floats(c, m * ld_x, CHECK_NAN);
+    float *y = check_floats(c, m * ld_y, CHECK_NAN), *want = check_floats(c, m * ld_y, CHECK_NAN);
+    int32_t *at = check_buf(c, (size_t)d * sizeof *at, 4);
+    struct k_reorder a = {.x = x, .y = y, .at = at, .ld_x = ld_x, .ld_y = ld_y, .m = m, .d = d};
+    for (int64_t j = 0; j < d; j++) {
+        int64_t k = check_below(c, j + 1);
+        at[j] = at[k];
+        at[k] = (int32_t)j;
+    }
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < d; j++) {
+            x[i * ld_x + j] = (float)(i * d + j);
+            want[i * ld_y + j] = (float)(i * d + at[j]);
+        }
+    check_slices(c, &a, (struct check_out[]){{y, (size_t)(m * ld_y) * sizeof *y}}, 1);
+    check_bits(c, "y", y, want, (size_t)(m * ld_y) * sizeof *y);
+    struct k_reorder b = {.x = y, .y = back, .at = at, .ld_x = ld_y, .ld_y = ld_x, .m = m, .d = d};
+    b.inverse = true;
+    check_slices(c, &b, (struct check_out[]){{back, (size_t)(m * ld_x) * sizeof *y}}, 1);
+    check_bits(c, "back", back, x, (size_t)(m * ld_x) * sizeof *y);
+}
+
+void check_reorder(struct check *c)
+{
+    reorder_run(c, 1);
+    reorder_run(c, 33);
+    reorder_run(c, 384);
+}
+
 /* Positions that come again and that stand apart; in place too. */
 void check_row_scale(struct check *c)
 {

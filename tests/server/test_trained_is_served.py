@@ -256,9 +256,9 @@ def over_packed(tmp):
         return said
 
 
-def over_files(tmp, name):
+def over_files(tmp, name, *options):
     """The files of a tool that packs: an adapter over its codes."""
-    with serve(tmp, f"tests/golden/models/packed_{name}") as s:
+    with serve(tmp, f"tests/golden/models/packed_{name}", *options) as s:
         return adapters(Client(s, ANN), batch_size=3)
 
 
@@ -305,11 +305,12 @@ def main():
             (tmp / "keys").write_text(KEYS)
             (tmp / "keys").chmod(0o600)
             cases.run(what, lambda: over(tmp))
-    for name in ("gptq", "gptq_order", "awq", "fp8", "w8a8", "mxfp4", "nf4"):
+    for name, *options in (("gptq",), ("gptq_order",), ("gptq_act",), ("gptq_act", "--tp", "2", "--compute", "int8"),
+                           ("awq",), ("fp8",), ("w8a8",), ("mxfp4",), ("nf4",)):
         with scratch() as tmp:
             (tmp / "keys").write_text(KEYS)
             (tmp / "keys").chmod(0o600)
-            cases.run(f"packed_{name}", lambda: over_files(tmp, name))
+            cases.run(" ".join((f"packed_{name}", *options)), lambda: over_files(tmp, name, *options))
     return cases.end()
 
 

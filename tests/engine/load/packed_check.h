@@ -45,7 +45,11 @@ static inline void check_coded(const struct weight *w, const float *want)
     kernel_table_init(&table, getenv("TEST_KERNELS"));
     kernel_run(&table, K_weight_pack, &a, NULL);
     kernel_run(&table, K_weight_unpack, &b, NULL);
-    assert_memory_equal(got, want, (size_t)(n * k) * sizeof *got);
+    const int32_t *order = weight_order(w);
+    for (int64_t i = 0; i < n * k; i++) {
+        int64_t at = order ? i / k * k + order[i % k] : i;
+        assert_memory_equal(got + i, want + at, sizeof *got);
+    }
     free(got);
     free(src);
     mem_free(data);

@@ -11,8 +11,9 @@ static const char golden[] = "tests/golden/compressed";
 static const struct {
     const char *name;
     enum k_type coded;
-} layout[] = {{"w4_32", K_INT4},  {"w4_128", K_INT4},      {"w4_row", K_INT4}, {"w4_zero", K_INT4K},
-              {"w8_32", K_INT8G}, {"w4_zero_32", K_INT8G}, {"w8_row", K_INT8C}};
+} layout[] = {{"w4_32", K_INT4},    {"w4_128", K_INT4},   {"w4_row", K_INT4},
+              {"w4_zero", K_INT4K}, {"w8_32", K_INT8G},   {"w4_zero_32", K_INT8G},
+              {"w8_row", K_INT8C},  {"w4_order", K_INT4}, {"w4_order_zero", K_INT4K}};
 
 static void values_bit_for_bit(void **state)
 {

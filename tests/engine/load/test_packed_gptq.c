@@ -13,10 +13,11 @@ static const struct {
     const char *name;
     enum k_type coded;
 } layout[] = {
-    {"gptq_32", K_INT4},    {"gptq_zero", K_INT4K},  {"gptq_zero_v2", K_INT8G},
-    {"gptq_row", K_INT4},   {"gptq_short", K_INT4},  {"gptq_8", K_INT8G},
-    {"gptq_8_zero", K_F32}, {"gptq_8_row", K_INT8C}, {"gptq_order", K_F32},
-    {"awq_128", K_INT4K},   {"awq_64", K_INT8G},
+    {"gptq_32", K_INT4},          {"gptq_zero", K_INT4K},  {"gptq_zero_v2", K_INT8G},
+    {"gptq_row", K_INT4},         {"gptq_short", K_INT4},  {"gptq_8", K_INT8G},
+    {"gptq_8_zero", K_F32},       {"gptq_8_row", K_INT8C}, {"gptq_order", K_INT8G},
+    {"awq_128", K_INT4K},         {"awq_64", K_INT8G},     {"gptq_order_zero", K_INT4K},
+    {"gptq_order_short", K_INT4},
 };
 
 static const char *golden(const char *name)
@@ -51,6 +52,32 @@ static void values_bit_for_bit(void **state)
         assert_null(packed_weight_counted(w, part_of(w, "m0", "qzeros")->t));
         weights_close(w);
     }
+}
+
+/* A group with more inputs than the others: no format holds it. */
+static void uneven_groups_are_numbers(void **state)
+{
+    static float x[40 * 256];
+    struct err e = ERR_INIT;
+    char *dir = test_dir_new();
+    struct packing how = how_is("gptq_order");
+    struct weights *w = weights_open_packed(golden("gptq_order"), &how, &e);
+    (void)state;
+    assert_good(w ? 0 : -1, &e);
+    int32_t group, other;
+    assert_good(weight_read(part_of(w, "m0", "g_idx"), 0, 1, &group, &e), &e);
+    assert_non_null(weight_order(part_of(w, "m0", "weight")));
+    weights_close(w);
+    other = group ? 0 : 1;
+    put_spoilt(golden("gptq_order"), dir, "m0.g_idx", 0, &other, sizeof other);
+    w = weights_open_packed(dir, &how, &e);
+    assert_good(w ? 0 : -1, &e);
+    const struct weight *m = part_of(w, "m0", "weight");
+    assert_int_equal(weight_coded(m), K_F32);
+    assert_null(weight_order(m));
+    assert_good(weight_read_f32(m, 0, 40, x, &e), &e);
+    weights_close(w);
+    test_dir_free(dir);
 }
 
 static void expect_bad(const char *dir, const struct packing *how, const char *words)
@@ -142,9 +169,8 @@ static void bad_scales_are_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_bit_for_bit),
-        cmocka_unit_test(bad_parts_are_named),
-        cmocka_unit_test(missing_parts_are_named),
+        cmocka_unit_test(values_bit_for_bit),   cmocka_unit_test(uneven_groups_are_numbers),
+        cmocka_unit_test(bad_parts_are_named),  cmocka_unit_test(missing_parts_are_named),
         cmocka_unit_test(bad_scales_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

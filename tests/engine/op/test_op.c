@@ -236,6 +236,12 @@ TEST_OF(slice, (void)0, op_mul(b, op_slice(b, x, 0, 5), op_slice(b, x, 7, 5)))
 TEST_OF(regroup, (void)0,
         op_mul(b, op_slice(b, op_regroup(b, x, 2, (int32_t[]){2, 3, 1}, 3), 2, 9),
                op_slice(b, x, 0, 9)))
+
+static int32_t some_order[D] = {0, 5, 10, 3, 8, 1, 6, 11, 4, 9, 2, 7};
+static const struct param_order order = {.at = some_order, .k = D};
+
+TEST_OF(reorder, (void)0, op_mul(b, op_reorder(b, op_mul(b, x, x), &order), x))
+
 /* Of three heads of four: what they share comes from x, too, and zeros stand behind others. */
 static struct val heads(struct builder *b, struct val x)
 {
@@ -596,6 +602,7 @@ int main(void)
         cmocka_unit_test(test_op_glu),
         cmocka_unit_test(test_op_row_gate),
         cmocka_unit_test(test_op_regroup),
+        cmocka_unit_test(test_op_reorder),
         cmocka_unit_test(test_op_row_scale),
         cmocka_unit_test(test_op_heads),
         cmocka_unit_test(test_op_delta),

@@ -135,6 +135,7 @@ static const int heads_bwd_at[] = {AT(heads_bwd, fwd.x), AT(heads_bwd, fwd.tail)
                                    AT(heads_bwd, fwd.y), AT(heads_bwd, dx),
                                    AT(heads_bwd, dtail), END};
 static const int regroup_at[] = {AT(regroup, x), AT(regroup, y), END};
+static const int reorder_at[] = {AT(reorder, x), AT(reorder, y), AT(reorder, at), END};
 static const int dropout_at[] = {AT(dropout, x), AT(dropout, y), AT(dropout, row_key), END};
 static const int noise_at[] = {AT(noise, x),      AT(noise, y),       AT(noise, row_key),
                                AT(noise, seq_of), AT(noise, seq_len), END};
@@ -276,6 +277,7 @@ static const int *const of_kernel[KERNEL_COUNT] = {
     [K_copy] = copy_at,
     [K_fold] = fold_at,
     [K_regroup] = regroup_at,
+    [K_reorder] = reorder_at,
     [K_row_gate] = row_gate_at,
     [K_row_gate_bwd] = row_gate_bwd_at,
     [K_row_scale] = row_scale_at,

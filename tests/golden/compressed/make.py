@@ -18,7 +18,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 LAYOUT = {"w4_32": (4, 32, False, torch.float16), "w4_128": (4, 128, False, torch.bfloat16),
           "w4_row": (4, 0, False, torch.bfloat16), "w4_zero": (4, 128, True, torch.float16),
           "w4_zero_32": (4, 32, True, torch.float16), "w8_32": (8, 32, False, torch.bfloat16),
-          "w8_row": (8, 0, False, torch.float32)}
+          "w8_row": (8, 0, False, torch.float32), "w4_order": (4, 64, False, torch.bfloat16),
+          "w4_order_zero": (4, 128, True, torch.float16)}
 N, K = 12, 256
 
 
@@ -37,8 +38,14 @@ def main():
         out[f"{name}.weight_shape"] = torch.tensor([N, K])
         if has_zero:
             out[f"{name}.weight_zero_point"] = pack_to_int32(zero, bits, packed_dim=0).contiguous()
-        out[f"{name}.want"] = dequantize(codes, scale.float(), zero.float() if has_zero else None,
-                                         args=args, dtype=torch.float32)
+        perm = torch.arange(K)  # inputs, those of a group side by side
+        if "order" in name:  # as `actorder: group` left them, which the package had until 2026
+            g_idx = (torch.randperm(K, generator=g) // group).to(torch.int32)
+            out[f"{name}.weight_g_idx"] = g_idx
+            perm = torch.argsort(g_idx, stable=True)
+        sorted_want = dequantize(codes[:, perm], scale.float(), zero.float() if has_zero else None,
+                                 args=args, dtype=torch.float32)
+        out[f"{name}.want"] = sorted_want[:, torch.argsort(perm)].contiguous()
     save_file(out, HERE / "model.safetensors")
 
 

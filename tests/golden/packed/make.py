@@ -54,6 +54,8 @@ LAYOUT = {
     "gptq_order": (40, 256, GPTQ | dict(sym=False, desc_act=True, group_size=32)),
     "awq_128": (40, 256, AWQ),
     "awq_64": (40, 192, AWQ | dict(q_group_size=64)),
+    "gptq_order_zero": (40, 256, GPTQ | dict(sym=False, desc_act=True)),
+    "gptq_order_short": (40, 288, GPTQ | dict(desc_act=True)),  # a group of 32 inputs anywhere
 }
 
 
@@ -99,11 +101,13 @@ def draw(rng, n, k, cfg):
     return codes, zeros, scales, g_idx
 
 
-def matrix(rng, name, n, k, cfg, is_shuffled=False):
+def matrix(rng, name, n, k, cfg, is_shuffled=False, order=None):
     """Its tensors, and its values as [n, k]."""
     codes, zeros, scales, g_idx = draw(rng, n, k, cfg)
     if is_shuffled:
         g_idx = rng.permutation(g_idx)
+    if order is not None:
+        g_idx = g_idx[order]
     if "w_bit" in cfg:
         parts = pack_awq(name, codes, zeros, scales)
     else:
@@ -163,9 +167,17 @@ def config_name(cfg):
 def make_layout(name, n, k, cfg, seed):
     rng, out = np.random.default_rng(seed), HERE / name
     out.mkdir(exist_ok=True)
-    parts, want = matrix(rng, "m0", n, k, cfg, is_shuffled=name == "gptq_order")
+    parts, want = matrix(rng, "m0", n, k, cfg, is_shuffled="order" in name)
     write(out / "model.safetensors", parts | {"m0.want": want})
     (out / config_name(cfg)).write_text(json.dumps(cfg, indent=2) + "\n")
+
+
+def order_of(orders, base, k, rng):
+    """One of a layer's for q, k and v, as tools find it by their inputs; others have their own."""
+    key = base[:-len("q_proj")] + "qkv" if base.endswith(("q_proj", "k_proj", "v_proj")) else base
+    if key not in orders:
+        orders[key] = rng.permutation(k)
+    return orders[key]
 
 
 def make_model(name, cfg, seed, is_beside=False, shuffled=()):
@@ -177,7 +189,7 @@ def make_model(name, cfg, seed, is_beside=False, shuffled=()):
                          max_position_embeddings=64, bos_token_id=1, eos_token_id=2,
                          tie_word_embeddings=True, attn_implementation="eager")
     model = LlamaForCausalLM(config).float().eval()
-    state, parts = {}, {}
+    state, parts, orders = {}, {}, {}
     for key, p in model.state_dict().items():
         if key == "lm_head.weight":
             continue
@@ -188,8 +200,9 @@ def make_model(name, cfg, seed, is_beside=False, shuffled=()):
                 block = (1, p.shape[1]) if is_int else (128, 128)
                 some, state[key] = byte_matrix(rng, base, *p.shape, block, torch.bfloat16, is_int)
             else:
+                order = order_of(orders, base, p.shape[1], rng) if name == "gptq_act" else None
                 some, state[key] = matrix(rng, base, *p.shape, cfg,
-                                          any(s in base for s in shuffled))
+                                          any(s in base for s in shuffled), order)
             parts |= some
         else:
             x = rng.normal(size=p.shape) * (0.7 if "embed" in key else 0.2) + ("norm" in key)
@@ -223,7 +236,7 @@ def make_seeds():
     SEEDS.mkdir(parents=True)
     for seed, (name, (_, _, cfg)) in enumerate(LAYOUT.items()):
         parts, _ = matrix(np.random.default_rng(seed), "m", 8, 256 if "short" not in name else 160,
-                          cfg, is_shuffled=name == "gptq_order")
+                          cfg, is_shuffled="order" in name)
         kind = b"a" if "w_bit" in cfg else b"2" if cfg["checkpoint_format"] == "gptq_v2" else b"1"
         group = cfg.get("group_size", cfg.get("q_group_size"))
         (SEEDS / name).write_bytes(kind + bytes([group & 255]) + save(tensors(parts)))
@@ -239,6 +252,7 @@ def main():
     make_model("gptq", GPTQ | dict(group_size=32), 31, is_beside=True)
     make_model("gptq_order", GPTQ | dict(sym=False, group_size=32, desc_act=True), 32,
                shuffled=("o_proj", "down_proj"))
+    make_model("gptq_act", GPTQ | dict(group_size=32, desc_act=True), 36)
     make_model("awq", AWQ, 33)
     for seed, (name, row) in enumerate(BYTES.items()):
         make_bytes(name, *row, 100 + seed)
