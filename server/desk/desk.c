@@ -112,8 +112,7 @@ void desk_put(struct desk *d, struct errand *t)
 
 static int64_t keep_house(void *ctx)
 {
-    desk_keep_house(ctx);
-    return clock_us() + KEEP_HOUSE_US;
+    return clock_us() + (desk_keep_house(ctx) ? 0 : KEEP_HOUSE_US);
 }
 
 /* ---- the data directory -------------------------------------------------------------------- */

@@ -70,9 +70,10 @@ static void end_uploads(struct desk *d)
 }
 
 /* Files whose time is over, and a copy of the store. */
-void desk_keep_house(struct desk *d)
+bool desk_keep_house(struct desk *d)
 {
     struct arena a;
+    bool more;
     struct file_row f;
     struct err e = (struct err)ERR_INIT;
     arena_init(&a, 1 << 20);
@@ -86,12 +87,13 @@ void desk_keep_house(struct desk *d)
     let_go(d, &a);
     end_uploads(d);
     e = (struct err)ERR_INIT;
-    if (store_response_expire(d->store, (int64_t)time(NULL), &e))
+    if (store_response_expire(d->store, (int64_t)time(NULL), &more, &e))
         log_event(LOG_ERROR, "expired responses stay", LOG_TEXT("why", e.msg));
     e = (struct err)ERR_INIT;
     if (store_back_up_daily(d->store, (int64_t)time(NULL), &e))
         log_event(LOG_ERROR, "the store has no backup of today", LOG_TEXT("why", e.msg));
     arena_release(&a);
+    return more;
 }
 
 /* One that is not needed is of an upload whose server was killed behind its end. Without a row it

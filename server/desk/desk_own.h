@@ -25,7 +25,7 @@ struct desk {
 };
 
 /* desk_house.c */
-void desk_keep_house(struct desk *d);          /* the desk's thread, now and then */
+bool desk_keep_house(struct desk *d); /* the desk's thread, now and then; true: there is more */
 int desk_sweep(struct desk *d, struct err *e); /* before anybody writes files */
 
 bool desk_is_open(const struct desk *d);

@@ -129,6 +129,7 @@ static const char *const migrations[] = {
     " job TEXT NOT NULL, state INTEGER NOT NULL, created INTEGER NOT NULL,"
     " tries INTEGER NOT NULL, due INTEGER NOT NULL);"
     "CREATE INDEX notice_due ON notice (due, seq);",
+    "CREATE INDEX IF NOT EXISTS gone_owner ON gone (owner, seq);",
 };
 
 enum { VERSION = sizeof migrations / sizeof *migrations };

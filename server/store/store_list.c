@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Pages of lists, and what deletions leave for them: a client that deletes what it has just been
- * told goes on behind it, so the places of things that are gone are kept, as many as KEPT.
+ * told goes on behind it, and so does one whose last thing went since its time was over or others
+ * took its room. So the places of things that are gone are kept, of each owner the newest KEPT.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -97,6 +98,16 @@ void *store_list(struct store *s, const struct store_list *l, const struct store
     return store_end(s, out ? 0 : -1, e) ? NULL : out;
 }
 
+int store_trim_places(struct store *s, const char *owner, struct err *e)
+{
+    return store_run(s,
+                     store_query(s, e,
+                                 "DELETE FROM gone WHERE owner = ?1 AND seq <= (SELECT seq FROM "
+                                 "gone WHERE owner = ?1 ORDER BY seq DESC LIMIT 1 OFFSET ?2)",
+                                 "ti", owner, (int64_t)KEPT),
+                     e);
+}
+
 int store_keep_place(struct store *s, const char *table, const char *key, const char *owner,
                      const char *value, struct err *e)
 {
@@ -106,12 +117,7 @@ int store_keep_place(struct store *s, const char *table, const char *key, const 
              "WHERE owner = ? AND %s = ?",
              table, table, key);
     return store_run(s, store_query(s, e, keep, "tt", owner, value), e) ||
-                   store_run(
-                       s,
-                       store_query(s, e,
-                                   "DELETE FROM gone WHERE seq <= (SELECT max(seq) FROM gone) - ?",
-                                   "i", (int64_t)KEPT),
-                       e)
+                   store_trim_places(s, owner, e)
                ? -1
                : 0;
 }

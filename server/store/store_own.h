@@ -104,6 +104,9 @@ void *store_list(struct store *s, const struct store_list *l, const struct store
 int store_keep_place(struct store *s, const char *table, const char *key, const char *owner,
                      const char *value, struct err *e);
 
+/* Of the owner's places those that are too many go; of an open transaction. */
+int store_trim_places(struct store *s, const char *owner, struct err *e);
+
 /* Deletes the owner's row of a table whose `key` has this value, as a transaction, and keeps its
  * place for pages that go on behind it. ERR_NOT_FOUND, without words. */
 int store_drop(struct store *s, const char *table, const char *key, const char *owner,

@@ -2,11 +2,13 @@
  *
  * Rows of responses: what was asked and what was said, as JSON, for their owner to ask for again
  * and to go on from. They have a time, and all of an owner's a sum of bytes, for which the oldest
- * go; triggers keep the sums.
+ * go; triggers keep the sums. Of chats, which are listed, the places of those that go are kept.
  */
 #include "server/store/store_response.h"
 
 #include "server/store/store_own.h"
+
+enum { EXPIRE_MOST = 200 };
 
 #define SHOWN   "id, owner, previous, bytes, created, expires, kind, model, metadata"
 #define COLUMNS SHOWN ", input, body"
@@ -55,15 +57,17 @@ static int is_over(struct store *s, const char *owner, int64_t quota, struct err
     return row;
 }
 
+/* For pages that go on behind them. */
+#define KEEP_PLACES                                                                                \
+    "INSERT INTO gone (list, owner, id, place) SELECT 'response', owner, id, seq FROM response "   \
+    "WHERE kind = 1 AND "
+
 /* The oldest but this one. */
 static int drop_oldest(struct store *s, const char *owner, const char *id, struct err *e)
 {
-    if (store_run(s,
-                  store_query(s, e,
-                              "DELETE FROM response WHERE seq = (SELECT min(seq) FROM response "
-                              "WHERE owner = ? AND id <> ?)",
-                              "tt", owner, id),
-                  e))
+#define OLDEST "seq = (SELECT min(seq) FROM response WHERE owner = ? AND id <> ?)"
+    if (store_run(s, store_query(s, e, KEEP_PLACES OLDEST, "tt", owner, id), e) ||
+        store_run(s, store_query(s, e, "DELETE FROM response WHERE " OLDEST, "tt", owner, id), e))
         return -1;
     return sqlite3_changes(s->db)
                ? 0
@@ -76,10 +80,12 @@ static int make_room(struct store *s, const char *owner, const char *id, int64_t
                      struct err *e)
 {
     int over = is_over(s, owner, quota, e);
+    if (over != 1)
+        return over;
     for (; over == 1; over = is_over(s, owner, quota, e))
         if (drop_oldest(s, owner, id, e))
             return -1;
-    return over;
+    return over ? over : store_trim_places(s, owner, e);
 }
 
 int store_response_add(struct store *s, const struct response_row *r, int64_t quota, struct err *e)
@@ -166,11 +172,48 @@ int store_response_list(struct store *s, const char *owner, enum response_kind k
     return *out ? 0 : -1;
 }
 
-int store_response_expire(struct store *s, int64_t now, struct err *e)
+/* The owner of one whose time is over. 1: there is one; 0: there is none. */
+static int find_expired(struct store *s, int64_t now, struct arena *a, const char **owner,
+                        struct err *e)
 {
+    sqlite3_stmt *q =
+        store_query(s, e, "SELECT owner FROM response WHERE expires <= ? LIMIT 1", "i", now);
+    int row = q ? store_row(s, q, e) : -1;
+    if (row == 1)
+        *owner = store_text(q, 0, a);
+    sqlite3_finalize(q);
+    return row;
+}
+
+static int expire(struct store *s, const char *owner, int64_t now, struct err *e)
+{
+#define EXPIRED                                                                                    \
+    "seq IN (SELECT seq FROM response INDEXED BY response_expires WHERE expires <= ? AND "         \
+    "owner = ? ORDER BY expires, seq LIMIT ?)"
+    const int64_t most = EXPIRE_MOST;
+    return store_run(s, store_query(s, e, KEEP_PLACES EXPIRED, "iti", now, owner, most), e) ||
+                   store_run(s,
+                             store_query(s, e, "DELETE FROM response WHERE " EXPIRED, "iti", now,
+                                         owner, most),
+                             e) ||
+                   store_trim_places(s, owner, e)
+               ? -1
+               : 0;
+}
+
+int store_response_expire(struct store *s, int64_t now, bool *more, struct err *e)
+{
+    struct arena a;
+    const char *owner = NULL;
+    *more = false;
     if (store_begin(s, e))
         return -1;
-    return store_end(
-        s, store_run(s, store_query(s, e, "DELETE FROM response WHERE expires <= ?", "i", now), e),
-        e);
+    arena_init(&a, 0);
+    int rc = find_expired(s, now, &a, &owner, e);
+    if (rc == 1) {
+        rc = expire(s, owner, now, e);
+        *more = !rc;
+    }
+    arena_release(&a);
+    return store_end(s, rc, e);
 }

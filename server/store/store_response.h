@@ -20,7 +20,8 @@ struct response_row {
     int64_t bytes, created, expires;
 };
 
-/* An owner's oldest go where all of them are more than quota. ERR_BAD_INPUT: it is more alone. */
+/* A chat that goes for others, or since its time is over, has its place in lists on. An owner's
+ * oldest go where all of them are more than quota. ERR_BAD_INPUT: it is more alone. */
 int store_response_add(struct store *s, const struct response_row *r, int64_t quota, struct err *e);
 int store_response_get(struct store *s, const char *owner, enum response_kind kind, const char *id,
                        int64_t now, struct arena *a, struct response_row *out,
@@ -34,6 +35,7 @@ int store_response_mark(struct store *s, const char *owner, enum response_kind k
 int store_response_list(struct store *s, const char *owner, enum response_kind kind,
                         const struct store_page *page, struct arena *a, struct response_row **out,
                         size_t *n, bool *more, struct err *e);
-int store_response_expire(struct store *s, int64_t now, struct err *e); /* of all owners */
+/* Some whose time is over; *more: there may be more of them, of whatever owner. */
+int store_response_expire(struct store *s, int64_t now, bool *more, struct err *e);
 
 #endif

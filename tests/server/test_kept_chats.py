@@ -203,15 +203,21 @@ def kept(cases, model, keys, data):
     rows(data, "UPDATE response SET expires = 1 WHERE id = ?", chat["id"])
 
     def expired():
+        """Catches: a chat that outlives its time, or a walk through the pages that ends at it."""
         assert at.get("/" + chat["id"]).status == 404 and chat["id"] not in at.ids("?limit=100")
+        assert chat["id"] not in at.ids(f"?after={chat['id']}")
     with Tandem(*options) as server:
         at = Chats(server)
         cases.run("expired", expired)
 
     def bounded():
+        """Catches: more bytes than a key may have, or a walk through the pages that ends at what went for others."""
         ids = [at.good(messages=[{"role": "user", "content": "x" * 2000}])["id"] for _ in range(8)]
         there = [at.get("/" + i).status for i in ids]
         assert there == sorted(there, reverse=True) and there[0] == 404 and there[-1] == 200, there
+        left = ids[there.count(404):]
+        assert at.ids(f"?after={ids[0]}") == at.ids(f"?after={ids[-len(left) - 1]}") == left
+        assert at.ids(f"?after={ids[0]}&order=desc") == []
         r = at.ask(messages=[{"role": "user", "content": "x" * 9000}], max_tokens=1, truncate_prompt_tokens=-1)
         assert r.status == 400 and "store: false" in r.error["message"], r
 
