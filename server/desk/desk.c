@@ -65,6 +65,8 @@ static int64_t run(void *ctx)
         enter_asking(t);
     pthread_mutex_unlock(&d->lock);
     enum errand_end end = is_full ? ERRAND_AGAIN : t->work(t, &e);
+    int64_t rest_us = end == ERRAND_ON ? 0 : AGAIN_US;
+    end = end == ERRAND_ON ? ERRAND_AGAIN : end;
     t->n_run++;
     pthread_mutex_lock(&d->lock);
     if (t->asks_others)
@@ -81,7 +83,7 @@ static int64_t run(void *ctx)
     if (has_news)
         call_wake(t->call);
     if (goes_on)
-        return clock_us() + AGAIN_US;
+        return clock_us() + rest_us;
     call_unref(t->call); /* t may be gone */
     return BACKGROUND_DONE;
 }

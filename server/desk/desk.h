@@ -81,7 +81,8 @@ struct desk *desk_of(struct call *c, struct api_error *e);
 enum errand_end {
     ERRAND_FAILED = -1, /* the error is the answer; of a stream that has begun, its last event */
     ERRAND_DONE,
-    ERRAND_AGAIN /* run me again */
+    ERRAND_AGAIN, /* run me again, a little later */
+    ERRAND_ON     /* there is more to do: run me again when others had their turn */
 };
 
 enum { ERRAND_FILTERS_MAX = 16 };

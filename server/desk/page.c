@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Queries of lists. `metadata[key]=value` is the one name that is not fixed, so all names are
- * looked at.
+ * Queries of lists, and lists. `metadata[key]=value` is the one name that is not fixed, so all
+ * names are looked at. What it asks for no index knows: a list goes through the rows, some of them
+ * in each turn, and whatever else the desk has runs between two of them.
  */
 #include "server/desk/page.h"
 
@@ -62,6 +63,87 @@ bool page_fits(const struct errand *t, const char *metadata)
             return false;
     return true;
 }
+
+/* ---- turns ----------------------------------------------------------------------------------- */
+
+enum { LOOK = 200, TURN_BYTES = 1 << 20 };
+
+/* What lasts from one turn to the next. */
+struct walk {
+    struct store_page at; /* behind what was looked at */
+    struct jout j;
+    const char *first, *last; /* of what was put */
+    int64_t n_fit;            /* one more than the page has: there is more */
+};
+
+static struct walk *walk_of(struct errand *t)
+{
+    if (!t->kept) {
+        struct walk *w = ARENA_NEW(&t->arena, struct walk);
+        *w = (struct walk){.at = {.after = t->page.after, .ascending = t->page.ascending},
+                           .j = jout_on(&t->out)};
+        page_open(&w->j);
+        t->kept = w;
+    }
+    return t->kept;
+}
+
+static bool sifts(const struct errand *t, const struct page_kind *k)
+{
+    return k->fits && (t->n_filter || t->wants_none || t->model);
+}
+
+/* One row; -1 with why. */
+static int walk_row(struct errand *t, const struct page_kind *k, struct walk *w, const char *row,
+                    struct err *why)
+{
+    const char *id;
+    memcpy(&id, row + k->id, sizeof id);
+    w->at.after = id;
+    if ((k->fits && !k->fits(t, row)) || w->n_fit++ == t->page.limit)
+        return 0;
+    int rc = k->put(t, &w->j, row, why);
+    if (rc == 1)
+        w->n_fit--;
+    if (rc)
+        return rc < 0 ? -1 : 0;
+    w->last = arena_strdup(&t->arena, id);
+    w->first = w->first ? w->first : w->last;
+    return 0;
+}
+
+static enum errand_end walk_turn(struct errand *t, const struct page_kind *k, struct walk *w,
+                                 struct arena *a, struct api_error *e)
+{
+    struct err why = ERR_INIT;
+    int64_t left = t->page.limit + 1 - w->n_fit;
+    size_t n, i = 0, before = t->out.len;
+    bool more;
+    void *row;
+    w->at.limit = sifts(t, k) || left > LOOK ? LOOK : left;
+    if (k->look(t, &w->at, a, &row, &n, &more, &why))
+        return page_fail(&why, e);
+    for (; i < n && w->n_fit <= t->page.limit && t->out.len - before < TURN_BYTES; i++)
+        if (walk_row(t, k, w, (const char *)row + i * k->size, &why))
+            return errand_fail(&why, e);
+    if (w->n_fit <= t->page.limit && (more || i < n)) {
+        w->at.after = arena_strdup(&t->arena, w->at.after);
+        return ERRAND_ON;
+    }
+    page_close(&w->j, true, w->first, w->last, w->n_fit > t->page.limit);
+    return ERRAND_DONE;
+}
+
+enum errand_end page_walk(struct errand *t, const struct page_kind *k, struct api_error *e)
+{
+    struct arena a;
+    arena_init(&a, 0);
+    enum errand_end end = walk_turn(t, k, walk_of(t), &a, e);
+    arena_release(&a);
+    return end;
+}
+
+/* ---- the object around them ------------------------------------------------------------------ */
 
 enum errand_end page_fail(const struct err *why, struct api_error *e)
 {

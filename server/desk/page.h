@@ -14,6 +14,21 @@
 /* Into t's page and filters; -1 with a 400. */
 int page_read(struct call *c, struct errand *t, int64_t limit, int64_t max, struct api_error *e);
 
+/* What a list is of. */
+struct page_kind {
+    size_t size, id; /* of a row; where in it its id is, a const char * */
+    /* Rows behind page->after in the arena. */
+    int (*look)(struct errand *t, const struct store_page *page, struct arena *a, void **row,
+                size_t *n, bool *more, struct err *e);
+    bool (*fits)(const struct errand *t, const void *row); /* NULL: all do */
+    /* 1: it went meanwhile, and is left out. */
+    int (*put)(struct errand *t, struct jout *j, const void *row, struct err *e);
+};
+
+/* Work of an errand that is a list and nothing else, of page_read's page: so many rows in a turn,
+ * however many there are that do not fit. */
+enum errand_end page_walk(struct errand *t, const struct page_kind *k, struct api_error *e);
+
 /* Whether a thing's metadata (JSON; NULL: it has none) is what the query asks for. */
 bool page_fits(const struct errand *t, const char *metadata);
 

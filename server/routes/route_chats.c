@@ -3,6 +3,7 @@
  * Chats that were kept (`store: true`): listed, shown, given metadata, deleted; and the messages
  * that they were asked with. They are rows beside those of responses, with their time and quota.
  */
+#include <stddef.h>
 #include <string.h>
 #include <time.h>
 
@@ -12,7 +13,7 @@
 #include "server/http/route.h"
 #include "server/routes/kept.h"
 
-enum { LIMIT = 20, LIMIT_MAX = 100, LOOK = 200 };
+enum { LIMIT = 20, LIMIT_MAX = 100 };
 
 /* A page's oldest thing comes first where nobody says otherwise. */
 static int read_page(struct call *c, struct errand *t, struct api_error *e)
@@ -38,57 +39,46 @@ static void send_page(struct call *c, enum errand_end (*work)(struct errand *, s
 
 /* ---- all of them --------------------------------------------------------------------------- */
 
-static bool fits(const struct errand *t, const struct response_row *r)
+static bool fits(const struct errand *t, const void *row)
 {
+    const struct response_row *r = row;
     bool is_of_model = !t->model || (r->model && strcmp(t->model, r->model) == 0);
     return r->expires > (int64_t)time(NULL) && is_of_model && page_fits(t, r->metadata);
 }
 
-/* One row's answer at a time is in memory beside the page. */
-static int put_one(struct errand *t, struct jout *j, const char *id, struct err *e)
+static int look(struct errand *t, const struct store_page *page, struct arena *a, void **row,
+                size_t *n, bool *more, struct err *e)
 {
+    struct response_row *r = NULL;
+    int rc = store_response_list(desk_store(t->desk), t->ask->who->name, RESPONSE_CHAT, page, a, &r,
+                                 n, more, e);
+    *row = r;
+    return rc;
+}
+
+/* One row's answer at a time is in memory beside the page. */
+static int put(struct errand *t, struct jout *j, const void *row, struct err *e)
+{
+    const struct response_row *one = row;
     struct arena a;
     struct response_row r;
     arena_init(&a, 64 << 20);
-    int rc =
-        store_response_get(desk_store(t->desk), t->ask->who->name, RESPONSE_CHAT, id, 0, &a, &r, e);
+    int rc = store_response_get(desk_store(t->desk), t->ask->who->name, RESPONSE_CHAT, one->id, 0,
+                                &a, &r, e);
     if (!rc)
         api_chat_kept_write(j, r.body, r.metadata);
     arena_release(&a);
-    return rc ? -1 : buf_check(&t->out, "the list", e);
+    return rc ? (e->code == ERR_NOT_FOUND ? 1 : -1) : buf_check(&t->out, "the list", e);
 }
 
 static enum errand_end work_list(struct errand *t, struct api_error *e)
 {
-    struct err why = ERR_INIT;
-    struct store_page page = {
-        .after = t->page.after, .limit = LOOK, .ascending = t->page.ascending};
-    struct jout j = jout_on(&t->out);
-    const char *first = NULL, *last = NULL;
-    int64_t n_out = 0;
-    bool more = true, has_more = false;
-    page_open(&j);
-    while (more && !has_more) {
-        struct response_row *r;
-        size_t n;
-        if (store_response_list(desk_store(t->desk), t->ask->who->name, RESPONSE_CHAT, &page,
-                                &t->arena, &r, &n, &more, &why))
-            return page_fail(&why, e);
-        for (size_t i = 0; i < n && !has_more; i++) {
-            if (!fits(t, &r[i]))
-                continue;
-            has_more = n_out++ == t->page.limit;
-            if (has_more)
-                break;
-            if (put_one(t, &j, r[i].id, &why))
-                return errand_fail(&why, e);
-            first = first ? first : r[i].id;
-            last = r[i].id;
-        }
-        page.after = n ? r[n - 1].id : page.after;
-    }
-    page_close(&j, true, first, last, has_more);
-    return ERRAND_DONE;
+    static const struct page_kind chats = {.size = sizeof(struct response_row),
+                                           .id = offsetof(struct response_row, id),
+                                           .look = look,
+                                           .fits = fits,
+                                           .put = put};
+    return page_walk(t, &chats, e);
 }
 
 void route_chats(struct call *c)

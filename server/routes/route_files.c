@@ -3,6 +3,7 @@
  * /v1/files. The bytes of an upload are taken by server/desk/upload.h; here the row is made, behind
  * the file: what a crash leaves between the two is a file that nobody can name.
  */
+#include <stddef.h>
 #include <string.h>
 #include <time.h>
 
@@ -88,21 +89,31 @@ void route_file_add(struct call *c)
 
 /* ---- the others ---------------------------------------------------------------------------- */
 
+static int look(struct errand *t, const struct store_page *page, struct arena *a, void **row,
+                size_t *n, bool *more, struct err *e)
+{
+    struct file_row *f = NULL;
+    int rc = store_file_list(desk_store(t->desk), t->ask->who->name, t->purpose, page, a, &f, n,
+                             more, e);
+    *row = f;
+    return rc;
+}
+
+static int put(struct errand *t, struct jout *j, const void *row, struct err *e)
+{
+    (void)t;
+    (void)e;
+    file_row_write(j, row);
+    return 0;
+}
+
 static enum errand_end work_list(struct errand *t, struct api_error *e)
 {
-    struct err why = ERR_INIT;
-    struct file_row *f;
-    size_t n;
-    bool more;
-    if (store_file_list(desk_store(t->desk), t->ask->who->name, t->purpose, &t->page, &t->arena, &f,
-                        &n, &more, &why))
-        return page_fail(&why, e);
-    struct jout j = jout_on(&t->out);
-    page_open(&j);
-    for (size_t i = 0; i < n; i++)
-        file_row_write(&j, &f[i]);
-    page_close(&j, true, n ? f[0].id : NULL, n ? f[n - 1].id : NULL, more);
-    return ERRAND_DONE;
+    static const struct page_kind files = {.size = sizeof(struct file_row),
+                                           .id = offsetof(struct file_row, id),
+                                           .look = look,
+                                           .put = put};
+    return page_walk(t, &files, e);
 }
 
 void route_files(struct call *c)

@@ -6,6 +6,7 @@
  * Events followed (?stream=true) begin with the oldest and end behind the job's end. The desk looks
  * for new ones every tenth of a second, which costs one indexed query.
  */
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,35 +23,37 @@ enum { LIMIT_MAX = 1000, JOBS = 20, EVENTS = 20, CHECKPOINTS = 10, LOOK = 200 };
 
 /* ---- jobs ---------------------------------------------------------------------------------- */
 
+static int look_jobs(struct errand *t, const struct store_page *page, struct arena *a, void **row,
+                     size_t *n, bool *more, struct err *e)
+{
+    struct job *job = NULL;
+    int rc = store_job_list(desk_store(t->desk), t->ask->who->name, page, a, &job, n, more, e);
+    *row = job;
+    return rc;
+}
+
+static bool fits_job(const struct errand *t, const void *row)
+{
+    const struct job *job = row;
+    return page_fits(t, job->metadata);
+}
+
+static int put_job(struct errand *t, struct jout *j, const void *row, struct err *e)
+{
+    (void)t;
+    (void)e;
+    job_write(j, row);
+    return 0;
+}
+
 static enum errand_end work_jobs(struct errand *t, struct api_error *e)
 {
-    struct err why = ERR_INIT;
-    struct store_page page = {.after = t->page.after, .limit = LOOK};
-    struct jout j = jout_on(&t->out);
-    const char *first = NULL, *last = NULL;
-    int64_t n_out = 0;
-    bool more = true, has_more = false;
-    page_open(&j);
-    while (more && !has_more) {
-        struct job *job;
-        size_t n;
-        if (store_job_list(desk_store(t->desk), t->ask->who->name, &page, &t->arena, &job, &n,
-                           &more, &why))
-            return page_fail(&why, e);
-        for (size_t i = 0; i < n && !has_more; i++) {
-            if (!page_fits(t, job[i].metadata))
-                continue;
-            has_more = n_out++ == t->page.limit;
-            if (has_more)
-                break;
-            job_write(&j, &job[i]);
-            first = first ? first : job[i].id;
-            last = job[i].id;
-        }
-        page.after = n ? job[n - 1].id : page.after;
-    }
-    page_close(&j, true, first, last, has_more);
-    return ERRAND_DONE;
+    static const struct page_kind jobs = {.size = sizeof(struct job),
+                                          .id = offsetof(struct job, id),
+                                          .look = look_jobs,
+                                          .fits = fits_job,
+                                          .put = put_job};
+    return page_walk(t, &jobs, e);
 }
 
 void route_jobs(struct call *c)

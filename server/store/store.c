@@ -130,6 +130,10 @@ static const char *const migrations[] = {
     " tries INTEGER NOT NULL, due INTEGER NOT NULL);"
     "CREATE INDEX notice_due ON notice (due, seq);",
     "CREATE INDEX IF NOT EXISTS gone_owner ON gone (owner, seq);",
+    /* all that a list looks at, since the texts before these columns are long */
+    "CREATE INDEX IF NOT EXISTS file_purpose ON file (owner, purpose, seq);"
+    "CREATE INDEX response_chat ON response (owner, seq, id, previous, bytes, created, expires,"
+    " kind, model, metadata) WHERE kind = 1;",
 };
 
 enum { VERSION = sizeof migrations / sizeof *migrations };

@@ -132,7 +132,8 @@ int store_tuned_list(struct store *s, const char *owner, const char *job,
 {
     const struct store_list l = {.table = "tuned",
                                  .columns = COLUMNS,
-                                 .where = "(?1 IS NULL OR owner = ?1) AND (?2 IS NULL OR job = ?2)",
+                                 .where = job ? "(?1 IS NULL OR owner = ?1) AND job = ?2"
+                                              : "(?1 IS NULL OR owner = ?1) AND ?2 IS NULL",
                                  .of = {owner, job},
                                  .size = sizeof **out,
                                  .take = take};
