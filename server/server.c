@@ -552,6 +552,8 @@ static int serve(struct server *s, const struct server_options *o, const char *m
         atomic_store(&s->state, SERVER_READY);
         say_ready(s, o);
         greet(s, o);
+        if (engine_tokenizer(server_engine(s)))
+            breakers_read(s->breakers, engine_tokenizer(server_engine(s)));
         int signo = serve_all(s);
         if (signo)
             drain(s, o, signo);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Two who ask for the same new list at once both look for it; the second finds what the first kept.
+ *
+ * Looking goes once over the bytes of all tokens: at each only those breakers are compared that
+ * begin with the two bytes there, so it hardly costs more for many. These bytes are kept as well.
  */
 #include "server/answer/breakers.h"
 
@@ -11,7 +14,20 @@
 #include "engine/base/mem.h"
 #include "engine/token/tokenizer.h"
 
-enum { TOKEN_BYTES_MAX = 1 << 20, KEY_BYTES_MAX = 64 << 10 };
+enum {
+    TEXT_BYTES_MAX = 1 << 28,
+    KEY_BYTES_MAX = 64 << 10,
+    N_BYTE = 256,
+    NONE = -1 /* behind the last of a chain */
+};
+
+/* What the tokens say, one behind the other. */
+struct texts {
+    const struct tokenizer *tokenizer; /* borrowed; NULL: nothing was read */
+    size_t n;
+    uint32_t *at; /* owned: [n + 1] where each begins */
+    struct buf bytes;
+};
 
 /* What is kept of one list. */
 struct kept {
@@ -28,14 +44,26 @@ struct breakers {
     pthread_mutex_t lock;
     struct kept at[BREAKERS_KEPT];
     uint64_t clock, n_look;
+    pthread_mutex_t read; /* held while texts are read */
+    struct texts texts;   /* constant once read */
 };
 
 struct way {
     const struct tokenizer *tokenizer;
-    bool begins[256]; /* bytes that breakers begin with */
+    const struct gen_text *breaker;
+    size_t n_breaker;
     uint32_t *breaks; /* a bit for each id */
     int32_t *list;    /* [SAMPLE_LISTS_MAX] */
     int32_t n;
+};
+
+/* Breakers by how they begin; those of several bytes as chains of their numbers. */
+struct chains {
+    bool is_one[N_BYTE];          /* one is this byte alone */
+    bool begins[N_BYTE];          /* one of several begins with it */
+    int32_t two[N_BYTE * N_BYTE]; /* the first that begins with these two */
+    int32_t *next;                /* [n_breaker] */
+    int32_t *held_by;             /* [n_breaker] the last token that holds it */
 };
 
 /* The token, and behind it what the breaker lacks. */
@@ -56,49 +84,151 @@ static int add_sequence(struct way *w, int32_t id, const char *rest, size_t n, s
     return rc;
 }
 
-static int look(struct way *w, int32_t id, const struct buf *text, const struct gen_text *breaker,
+/* The breakers that begin in the token's end, of those that it does not hold. */
+static int add_ends(struct way *w, const struct chains *c, int32_t id, const char *text, size_t len,
+                    struct err *e)
+{
+    for (size_t i = 0; i < w->n_breaker; i++) {
+        const struct gen_text *b = &w->breaker[i];
+        for (size_t n = 1; c->held_by[i] != id && n < b->n && n <= len; n++)
+            if (!memcmp(text + len - n, b->p, n) && add_sequence(w, id, b->p + n, b->n - n, e))
+                return -1;
+    }
+    return 0;
+}
+
+static void set_break(const struct way *w, int32_t id)
+{
+    w->breaks[id / 32] |= UINT32_C(1) << id % 32;
+}
+
+/* The breakers of a chain that the token holds from here on. True: it ends in the middle of one. */
+static bool hold(const struct way *w, struct chains *c, int32_t first, int32_t id, const char *from,
+                 size_t left)
+{
+    bool is_cut = false;
+    for (int32_t i = first; i != NONE; i = c->next[i]) {
+        const struct gen_text *b = &w->breaker[i];
+        if (memcmp(from, b->p, left < b->n ? left : b->n))
+            continue;
+        if (left < b->n) {
+            is_cut = true;
+            continue;
+        }
+        c->held_by[i] = id;
+        set_break(w, id);
+    }
+    return is_cut;
+}
+
+static int look(struct way *w, struct chains *c, int32_t id, const char *text, size_t len,
                 struct err *e)
 {
-    if (text->len && memmem(text->data, text->len, breaker->p, breaker->n)) {
-        w->breaks[id / 32] |= UINT32_C(1) << id % 32;
-        return 0;
+    const unsigned char *at = (const unsigned char *)text;
+    bool is_cut = len && c->begins[at[len - 1]];
+    for (size_t i = 0; i < len; i++) {
+        if (c->is_one[at[i]])
+            set_break(w, id);
+        if (i + 1 < len)
+            is_cut |= hold(w, c, c->two[at[i] * N_BYTE + at[i + 1]], id, text + i, len - i);
     }
-    for (size_t n = 1; n < breaker->n && n <= text->len; n++)
-        if (!memcmp(text->data + text->len - n, breaker->p, n) &&
-            add_sequence(w, id, breaker->p + n, breaker->n - n, e))
+    return is_cut ? add_ends(w, c, id, text, len, e) : 0;
+}
+
+static void link_all(const struct way *w, struct chains *c)
+{
+    memset(c->two, 0xff, sizeof c->two);
+    for (size_t i = 0; i < w->n_breaker; i++) {
+        const unsigned char *p = (const unsigned char *)w->breaker[i].p;
+        bool is_one = w->breaker[i].n == 1;
+        *(is_one ? &c->is_one[*p] : &c->begins[*p]) = true;
+        c->held_by[i] = NONE;
+        if (is_one)
+            continue;
+        int32_t *first = &c->two[*p * N_BYTE + p[1]];
+        c->next[i] = *first;
+        *first = (int32_t)i;
+    }
+}
+
+static int look_through(struct way *w, const struct texts *t, size_t n_vocab, struct arena *a,
+                        struct err *e)
+{
+    struct chains *c = ARENA_NEW(a, struct chains);
+    c->next = ARENA_ARRAY(a, int32_t, w->n_breaker);
+    c->held_by = ARENA_ARRAY(a, int32_t, w->n_breaker);
+    link_all(w, c);
+    for (size_t id = 0; id < n_vocab; id++)
+        if (look(w, c, (int32_t)id, t->bytes.data + t->at[id], t->at[id + 1] - t->at[id], e))
             return -1;
     return 0;
 }
 
-/* Most tokens hold no byte that a breaker begins with. */
-static bool may_hold(const struct way *w, const struct buf *text)
+/* ---- what tokens say ------------------------------------------------------------------------- */
+
+static void texts_release(struct texts *t)
 {
-    for (size_t i = 0; i < text->len; i++)
-        if (w->begins[(unsigned char)text->data[i]])
-            return true;
-    return false;
+    mem_free(t->at);
+    buf_release(&t->bytes);
+    t->at = NULL;
 }
 
-static int look_through(struct way *w, const struct gen_text *breaker, size_t n, size_t n_vocab,
-                        struct err *e)
+static int texts_read(struct texts *t, const struct tokenizer *tokenizer, struct err *e)
 {
-    struct detok *d = detok_new(w->tokenizer, false);
-    struct buf text;
-    int rc = 0;
-    buf_init(&text, TOKEN_BYTES_MAX);
-    for (size_t i = 0; i < n; i++)
-        w->begins[(unsigned char)*breaker[i].p] = true;
-    for (size_t id = 0; id < n_vocab && !rc; id++) {
-        size_t n_byte;
-        buf_clear(&text);
-        if (!tokenizer_piece(w->tokenizer, (int32_t)id, &n_byte) ||
-            detok_bytes(d, (int32_t)id, &text, NULL))
-            continue;
-        for (size_t i = 0; i < n && !rc && may_hold(w, &text); i++)
-            rc = look(w, (int32_t)id, &text, &breaker[i], e);
+    size_t n = tokenizer_size(tokenizer), n_byte;
+    *t = (struct texts){.n = n};
+    buf_init(&t->bytes, TEXT_BYTES_MAX);
+    t->at = try_alloc(n + 1, sizeof *t->at, "where tokens' texts begin", e);
+    if (!t->at)
+        return -1;
+    struct detok *d = detok_new(tokenizer, false);
+    for (size_t id = 0; id < n; id++) {
+        t->at[id] = (uint32_t)t->bytes.len;
+        if (tokenizer_piece(tokenizer, (int32_t)id, &n_byte) &&
+            detok_bytes(d, (int32_t)id, &t->bytes, NULL))
+            t->bytes.len = t->at[id];
     }
-    buf_release(&text);
+    t->at[n] = (uint32_t)t->bytes.len;
     detok_free(d);
+    int rc = buf_reserve(&t->bytes, 1) || t->bytes.failed
+                 ? buf_check(&t->bytes, "the texts of tokens", e)
+                 : 0;
+    if (rc)
+        texts_release(t);
+    else
+        t->tokenizer = tokenizer;
+    return rc;
+}
+
+/* Those that are kept, read where that is not done; NULL: of another tokenizer. */
+static const struct texts *texts_get(struct breakers *b, const struct tokenizer *t, struct err *e)
+{
+    const struct texts *out = NULL;
+    pthread_mutex_lock(&b->read);
+    if (b->texts.tokenizer || !texts_read(&b->texts, t, e))
+        out = b->texts.tokenizer == t ? &b->texts : NULL;
+    pthread_mutex_unlock(&b->read);
+    return out;
+}
+
+void breakers_read(struct breakers *b, const struct tokenizer *t)
+{
+    struct err unheard = ERR_INIT; /* then those who ask try again, and are told */
+    texts_get(b, t, &unheard);
+}
+
+/* With the kept texts, or such as are read for this once. */
+static int look_anew(struct breakers *b, struct way *w, size_t n_vocab, struct arena *a,
+                     struct err *e)
+{
+    struct texts own;
+    const struct texts *t = b ? texts_get(b, w->tokenizer, e) : NULL;
+    if (t)
+        return look_through(w, t, n_vocab, a, e);
+    if (texts_read(&own, w->tokenizer, e))
+        return -1;
+    int rc = look_through(w, &own, n_vocab, a, e);
+    texts_release(&own);
     return rc;
 }
 
@@ -108,6 +238,7 @@ struct breakers *breakers_new(void)
 {
     struct breakers *b = xcalloc(1, sizeof *b);
     pthread_mutex_init(&b->lock, NULL);
+    pthread_mutex_init(&b->read, NULL);
     return b;
 }
 
@@ -125,6 +256,8 @@ void breakers_free(struct breakers *b)
         return;
     for (size_t i = 0; i < BREAKERS_KEPT; i++)
         drop(&b->at[i]);
+    texts_release(&b->texts);
+    pthread_mutex_destroy(&b->read);
     pthread_mutex_destroy(&b->lock);
     free(b);
 }
@@ -205,7 +338,7 @@ int breakers_find(struct breakers *b, const struct tokenizer *t, size_t n_vocab,
                   const struct gen_text *breaker, size_t n, struct arena *a,
                   struct breakers_found *out, struct err *e)
 {
-    struct way w = {.tokenizer = t};
+    struct way w = {.tokenizer = t, .breaker = breaker, .n_breaker = n};
     struct buf key;
     size_t n_known = n_vocab < tokenizer_size(t) ? n_vocab : tokenizer_size(t);
     w.breaks = arena_try(a, n_word(n_vocab), sizeof *w.breaks, e);
@@ -219,7 +352,7 @@ int breakers_find(struct breakers *b, const struct tokenizer *t, size_t n_vocab,
     }
     int rc = buf_check(&key, "dry_sequence_breakers", e);
     if (!rc && !get(b, &w, n_vocab, &key)) {
-        rc = look_through(&w, breaker, n, n_known, e);
+        rc = look_anew(b, &w, n_known, a, e);
         if (!rc)
             put(b, &w, n_vocab, &key);
     }

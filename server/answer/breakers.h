@@ -26,6 +26,9 @@ struct breakers_found {
     int32_t n;
 };
 
+/* What its tokens say, so that the first who asks needs not wait for that. */
+void breakers_read(struct breakers *b, const struct tokenizer *t);
+
 /* Of the ids below n_vocab; b NULL: nothing is kept. Into the arena. Each token that holds a
  * breaker, and each sequence that begins with a token whose end begins one. ERR_TOO_LARGE: they are
  * too many. */
