@@ -236,15 +236,15 @@ size_t choice_logprobs(const struct choice *c, int64_t n_top, bool has_thoughts,
     return c->n_ready - from;
 }
 
-void choice_prompt_logprobs(const struct choice *c, const int32_t *id, size_t n, int64_t n_top,
+void choice_prompt_logprobs(const struct answer *a, const int32_t *id, size_t n, int64_t n_top,
                             struct api_logprob *at)
 {
     at[0] = (struct api_logprob){.id = id[0], .is_unknown = true};
     for (size_t i = 1; i < n; i++) {
-        const struct answer_top *top = n_top > 0 ? answer_prompt_top(c->answer, i) : NULL;
+        const struct answer_top *top = n_top > 0 ? answer_prompt_top(a, i) : NULL;
         at[i] = (struct api_logprob){.id = id[i],
-                                     .logprob = answer_prompt_logprob(c->answer, i),
-                                     .rank = answer_prompt_rank(c->answer, i),
+                                     .logprob = answer_prompt_logprob(a, i),
+                                     .rank = answer_prompt_rank(a, i),
                                      .top = top,
                                      .n_top = count_top(top, n_top)};
     }

@@ -62,8 +62,8 @@ double choice_mean_logprob(const struct choice *c);
 size_t choice_logprobs(const struct choice *c, int64_t n_top, bool has_thoughts,
                        struct api_logprob *at);
 
-/* Of its prompt's n tokens; the first has none. */
-void choice_prompt_logprobs(const struct choice *c, const int32_t *id, size_t n, int64_t n_top,
+/* Of a prompt's n tokens, by an answer that has them; the first has none. */
+void choice_prompt_logprobs(const struct answer *a, const int32_t *id, size_t n, int64_t n_top,
                             struct api_logprob *at);
 
 /* Where the n entries begin that are told next. */

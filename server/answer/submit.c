@@ -57,6 +57,8 @@ static int submit(struct generation *g, struct err *e)
     for (size_t i = 0; i < g->n_asked; i++) {
         const struct prompt *p = &g->prompt[i / (size_t)q->best_of];
         params[i] = q->gen;
+        /* what a prompt's tokens are worth is the same for all of its choices */
+        params[i].wants_prompt = q->gen.wants_prompt && i % (size_t)q->best_of == 0;
         params[i].sample.seed = seed_of(q, base, i);
         params[i].text_goes_on = goes_on(g, p);
         params[i].masks = g->constraining.masks;

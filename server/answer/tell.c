@@ -63,17 +63,24 @@ static void describe_stop(const struct generation *g, const struct choice *c,
         out->stop = &p->stop[end->stop_index];
 }
 
+/* The first choice of each prompt is asked for what the prompt's tokens are worth, for all. */
+static size_t first_of_prompt(const struct generation *g, const struct choice *c)
+{
+    return (size_t)(generation_prompt(g, c) - g->prompt) * (size_t)g->q->best_of;
+}
+
 /* Entries go to *room, which is moved on. */
 static void describe_logprobs(const struct generation *g, struct choice *c, struct api_choice *out,
                               struct api_logprob **room)
 {
     const struct prompt *p = generation_prompt(g, c);
+    const struct answer *of_prompt = g->answer[first_of_prompt(g, c)];
     const struct api_request *q = g->q;
     if (q->wants_logprobs) {
         struct api_logprob *first = *room;
         out->logprob = first;
         if (q->echo && !c->is_begun) {
-            choice_prompt_logprobs(c, p->id, (size_t)p->n, q->top_logprobs, *room);
+            choice_prompt_logprobs(of_prompt, p->id, (size_t)p->n, q->top_logprobs, *room);
             *room += p->n;
         }
         *room += choice_logprobs(c, q->top_logprobs, q->route != API_RESPONSES, *room);
@@ -83,7 +90,7 @@ static void describe_logprobs(const struct generation *g, struct choice *c, stru
     if (q->prompt_logprobs >= 0 && !c->is_begun) {
         out->prompt = *room;
         out->n_prompt = (size_t)p->n;
-        choice_prompt_logprobs(c, p->id, (size_t)p->n, q->prompt_logprobs, *room);
+        choice_prompt_logprobs(of_prompt, p->id, (size_t)p->n, q->prompt_logprobs, *room);
         *room += p->n;
     }
 }
@@ -263,10 +270,17 @@ void tell_nothing(struct generation *g)
 
 /* ---- a stream ------------------------------------------------------------------------------ */
 
+/* It begins with the prompt's log-probabilities, and these are not there yet. */
+static bool awaits_prompt(const struct generation *g, const struct choice *c)
+{
+    const struct choice *first = &g->choice[first_of_prompt(g, c)];
+    return g->q->gen.wants_prompt && !c->is_begun && first->state == GEN_RUNS && !first->n_tok;
+}
+
 static bool has_news(const struct generation *g, const struct choice *c)
 {
     bool tells_tokens = g->q->wants_logprobs || g->q->sends_ids;
-    return !c->is_over &&
+    return !c->is_over && !awaits_prompt(g, c) &&
            (c->n_show || c->state != GEN_RUNS || (tells_tokens && c->n_ready > c->n_told));
 }
 

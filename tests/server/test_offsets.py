@@ -124,11 +124,26 @@ def prompts_in_streams(server):
         assert told == dict(enumerate(want)), (told, want)
 
 
+def computed_once(server):
+    """Catches: a prompt that each of several choices computes anew to score it, which no limit of a key counts."""
+    n, keys = 4, ("text", "logprobs", "prompt_logprobs")
+    for k, more in enumerate(({"prompt_logprobs": 2}, {"echo": True, "logprobs": 2}, {"prompt_logprobs": 0, "best_of": n})):
+        body = {"prompt": [85 + k] * 400, "max_tokens": 4, "temperature": 1, "seed": 3, "ignore_eos": True, **more}
+        before = server.metrics()["tandem_prefix_cache_hits_total"]
+        several = server.post("/v1/completions", {**body, "n": n}).json["choices"]
+        hits = server.metrics()["tandem_prefix_cache_hits_total"] - before
+        assert hits >= 300 * (n - 1), (hits, more)
+        alone = server.post("/v1/completions", {**body, "best_of": 1}).json["choices"][0]
+        assert any(all(c.get(x) == alone.get(x) for x in keys) for c in several), more
+        first = [c.get("prompt_logprobs") or [c["logprobs"][x][:400] for x in ("token_logprobs", "top_logprobs")] for c in several]
+        assert all(x == first[0] for x in first), more
+
+
 def main():
     cases = Cases()
     with scratch() as tmp:
-        with Tandem(make_model(tmp), "--threads", 2) as server:
-            for f in (offsets, prompts, prompts_in_streams):
+        with Tandem(make_model(tmp), "--threads", 2, "--ctx", 4096) as server:
+            for f in (offsets, prompts, prompts_in_streams, computed_once):
                 cases.run(f.__name__, lambda f=f: f(server))
     sys.exit(cases.end())
 
