@@ -125,6 +125,29 @@ static int reserve(struct generation *g, struct api_error *e)
     return call_reserve(g->call, &all, e);
 }
 
+enum { LOGPROB_BYTES = 64 };
+
+/* What is told of prompts' tokens for each choice that is written, besides what the engine keeps of
+ * them once: it may be many times that. */
+static int charge_prompts(struct generation *g, struct api_error *e)
+{
+    const struct api_request *q = g->q;
+    int64_t each = (q->prompt_logprobs >= 0 ? 1 + q->prompt_logprobs : 0) +
+                   (q->echo && q->wants_logprobs ? 1 + q->top_logprobs : 0);
+    int64_t n = q->route & API_CHATS ? 1 : q->n, prompt = 0;
+    for (size_t i = 0; i < g->n_prompt && each; i++)
+        prompt += g->prompt[i].n;
+    int64_t bytes = prompt * n * each * LOGPROB_BYTES;
+    if (bytes <= OUT_BYTES_MAX)
+        return bytes ? call_charge(g->call, (size_t)bytes, e) : 0;
+    return api_fail(
+        e, 400, "invalid_value", q->prompt_logprobs >= 0 ? "prompt_logprobs" : "logprobs",
+        "%lld log-probabilities of prompts' tokens are asked for, %lld for each of %lld "
+        "choices: the limit is %d. Ask for fewer, or for fewer choices at once.",
+        (long long)(prompt * n * each), (long long)(prompt * each), (long long)n,
+        OUT_BYTES_MAX / LOGPROB_BYTES);
+}
+
 static int constrain(struct generation *g, bool *waits, struct api_error *e)
 {
     return constraining_begin(&g->constraining, g->call, g->at.engine, &g->calling.constraint,
@@ -170,8 +193,8 @@ void generate_kept(struct call *c, enum api_route route, const struct keeper *ke
         tell_nothing(g);
         return;
     }
-    if (make_prompts(g, &e) || make_choices(g, &e) || reserve(g, &e) || constrain(g, &waits, &e) ||
-        fetch(g, &waits, &e) || (!waits && generation_submit(g, &e))) {
+    if (make_prompts(g, &e) || make_choices(g, &e) || reserve(g, &e) || charge_prompts(g, &e) ||
+        constrain(g, &waits, &e) || fetch(g, &waits, &e) || (!waits && generation_submit(g, &e))) {
         refuse(g, &e);
         return;
     }

@@ -139,12 +139,32 @@ def computed_once(server):
         assert all(x == first[0] for x in first), more
 
 
+def too_many(server):
+    """Catches: a prompt scored once and told so often that the answer takes all memory, and a thread with it."""
+    for more, param in (({"prompt_logprobs": 20}, "prompt_logprobs"), ({"echo": True, "logprobs": 20, "prompt_logprobs": 20}, "prompt_logprobs")):
+        steps = server.metrics()["tandem_steps_total"]
+        r = server.post("/v1/completions", {"prompt": [85] * 3500, "max_tokens": 1, "n": 128, **more})
+        assert r.status == 400 and r.error["param"] == param and "choices" in r.error["message"], r
+        assert server.metrics()["tandem_steps_total"] == steps
+
+
+def charged(server):
+    """Catches: answers many times their bodies that count nowhere. --body-memory has room for one and not for two."""
+    body = {"prompt": [85] * 300, "prompt_logprobs": 20, "max_tokens": 1, "n": 2}
+    assert server.post("/v1/completions", body).status == 200
+    r = server.post("/v1/completions", {**body, "n": 8})
+    assert r.status == 503 and r.headers["Retry-After"] == "1", r
+    assert server.post("/v1/completions", body).status == 200
+
+
 def main():
     cases = Cases()
     with scratch() as tmp:
         with Tandem(make_model(tmp), "--threads", 2, "--ctx", 4096) as server:
-            for f in (offsets, prompts, prompts_in_streams, computed_once):
+            for f in (offsets, prompts, prompts_in_streams, computed_once, too_many):
                 cases.run(f.__name__, lambda f=f: f(server))
+        with Tandem(tmp, "--body-memory", "2M") as server:
+            cases.run("charged", lambda: charged(server))
     sys.exit(cases.end())
 
 
