@@ -54,9 +54,9 @@ struct wandb_run {
     int64_t n_new, n_lost;
     bool is_closed;
     enum wandb_end end;
-    int64_t closed_us;
-    struct wandb_place place; /* the thread's, as what follows */
-    struct buf sent;          /* lines that are offered until they are taken */
+    int64_t closed_us, n_close; /* n_close: how often it was closed */
+    struct wandb_place place;   /* the thread's, as what follows */
+    struct buf sent;            /* lines that are offered until they are taken */
     int64_t n_sent;
     int tries;
     int64_t due_us, told_us;
@@ -148,8 +148,16 @@ static long tell_run(struct wandb_run *r, char text[CURL_ERROR_SIZE])
     return status;
 }
 
-static long tell_lines(struct wandb_run *r, const char *summary, bool is_end,
-                       char text[CURL_ERROR_SIZE])
+/* What of a run is told next, as it is when the lock is given up: a job may go on with it, and end
+ * otherwise, before that is taken. */
+struct offer {
+    bool is_lines, is_end;
+    enum wandb_end end;
+    int64_t n_close;
+    struct buf summary;
+};
+
+static long tell_lines(struct wandb_run *r, const struct offer *o, char text[CURL_ERROR_SIZE])
 {
     struct buf body, path;
     buf_init(&body, BODY_BYTES);
@@ -157,9 +165,9 @@ static long tell_lines(struct wandb_run *r, const char *summary, bool is_end,
     wandb_write_path(&r->place, r->id, &path);
     wandb_write_part(&(struct wandb_part){.first = r->place.n_line,
                                           .lines = r->n_sent ? r->sent.data : NULL,
-                                          .summary = summary,
-                                          .is_end = is_end && r->end != WANDB_HALTED,
-                                          .has_failed = r->end == WANDB_FAILED},
+                                          .summary = o->summary.data,
+                                          .is_end = o->is_end && o->end != WANDB_HALTED,
+                                          .has_failed = o->end == WANDB_FAILED},
                      &body);
     long status = path.data ? post(r->wandb, path.data, &body, NULL, text) : 0;
     buf_release(&body);
@@ -175,18 +183,18 @@ static void log_lost(const struct wandb_run *r, long status, const char *text)
               LOG_TEXT("job", r->id), LOG_INT("status", status), LOG_TEXT("error", text));
 }
 
-static void went_well(struct wandb_run *r, bool was_lines, bool was_end)
+static void went_well(struct wandb_run *r, const struct offer *o)
 {
     if (r->tries)
         log_event(LOG_INFO, "Weights & Biases takes a job's numbers again", LOG_TEXT("job", r->id));
     r->tries = 0;
-    if (!was_lines)
+    if (!o->is_lines)
         return;
     r->told_us = clock_us();
     r->place.n_line += r->n_sent;
     r->n_sent = 0;
     buf_clear(&r->sent);
-    r->is_over = was_end && r->is_closed;
+    r->is_over = o->is_end && r->is_closed && r->n_close == o->n_close;
 }
 
 /* What may pass is tried again, as long as the job runs, and for a while behind it. */
@@ -212,28 +220,29 @@ static void went_wrong(struct wandb_run *r, long status, const char *text)
 static void bring_on(struct wandb_run *r)
 {
     struct wandb *w = r->wandb;
-    struct buf summary;
+    struct offer o = {.is_lines = r->is_known};
     char text[CURL_ERROR_SIZE] = "";
-    bool is_lines = r->is_known;
-    buf_init(&summary, SUMMARY_BYTES);
-    if (is_lines && !r->n_sent && r->n_new) {
+    buf_init(&o.summary, SUMMARY_BYTES);
+    if (o.is_lines && !r->n_sent && r->n_new) {
         struct buf taken = r->lines;
         r->lines = r->sent;
         r->sent = taken;
         r->n_sent = r->n_new;
         r->n_new = 0;
     }
-    bool is_end = is_lines && r->is_closed && !r->n_new;
-    if (is_lines && r->n_sent)
-        wandb_write_line(&r->last, &r->when, &summary);
+    o.is_end = o.is_lines && r->is_closed && !r->n_new;
+    o.end = r->end;
+    o.n_close = r->n_close;
+    if (o.is_lines && r->n_sent)
+        wandb_write_line(&r->last, &r->when, &o.summary);
     pthread_mutex_unlock(&w->lock);
-    long status = is_lines ? tell_lines(r, summary.data, is_end, text) : tell_run(r, text);
+    long status = o.is_lines ? tell_lines(r, &o, text) : tell_run(r, text);
     pthread_mutex_lock(&w->lock);
     if (is_good(status))
-        went_well(r, is_lines, is_end);
+        went_well(r, &o);
     else
         went_wrong(r, status, text);
-    buf_release(&summary);
+    buf_release(&o.summary);
 }
 
 /* ---- the thread ---------------------------------------------------------------------------- */
@@ -376,6 +385,7 @@ void wandb_close(struct wandb_run *r, enum wandb_end end)
         log_event(LOG_WARN, "numbers of a job were lost: more came than could be sent",
                   LOG_TEXT("job", r->id), LOG_INT("steps", r->n_lost));
     r->is_closed = true;
+    r->n_close++;
     r->end = end;
     r->closed_us = clock_us();
     pthread_cond_signal(&w->wake);
