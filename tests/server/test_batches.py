@@ -477,12 +477,24 @@ def behind_a_backup(model, tmp):
         assert (data / "lost+found" / batch).read_bytes() == answers and not list((data / "batches").iterdir())
 
 
-def rests(server, disk, more=0):
-    """Waits until a batch rests, and has tried to write as often again."""
-    end, tried = time.monotonic() + 60 * SLOW, None
-    while tried is None or disk.seen() < tried + more:
+def begin_full(c, disk, lines, endpoint=TEXT):
+    """A batch that finds a full disk at its first write: full from the one behind those of its creation."""
+    ask = {"input_file_id": c.upload(jsonl(lines)), "endpoint": endpoint, "completion_window": "24h"}
+    for k in range(100):
+        disk.fill(k)
+        r = c.ask("POST", "/v1/batches", ask)
+        if r.status == 200:
+            return r.json
+        disk.free()
+        assert r.status == 507, r
+    raise AssertionError("it is never created")
+
+
+def rests(server, disk, writes=0):
+    """Waits until a batch rests, and so many writes were tried."""
+    end = time.monotonic() + 60 * SLOW
+    while "a batch rests" not in server.said() or disk.seen() < writes:
         assert time.monotonic() < end, server.output()
-        tried = disk.seen() if tried is None and "a batch rests" in server.said() else tried
         time.sleep(0.02)
 
 
@@ -493,9 +505,11 @@ def full_disk(endpoint, tmp):
     disk, lines = Disk(tmp), [line(i, endpoint, **more) for i in range(60)]
     with disk.serve() as s:
         c = Client(s)
-        batch = c.create(lines, endpoint)["id"]
-        disk.fill(k=6)
+        batch = begin_full(c, disk, lines, endpoint)["id"]
         rests(s, disk)
+        seen = disk.seen()
+        disk.fill(k=6)
+        rests(s, disk, seen + 7)
         assert c.get(batch)["status"] in ("validating", "in_progress", "finalizing")
         disk.free()
         b = c.wait(batch)
@@ -509,9 +523,9 @@ def tries_again(_, tmp):
     disk = Disk(tmp)
     with disk.serve() as s:
         c = Client(s)
-        b = c.create([line(i) for i in range(5000)])
-        disk.fill()
-        rests(s, disk, 1)
+        b = begin_full(c, disk, [line(i) for i in range(5000)])
+        rests(s, disk)
+        rests(s, disk, disk.seen() + 1)
         folder = pathlib.Path(f"/proc/{s.process.pid}/fd")
         held = [x for x in folder.iterdir() if x.is_symlink() and b["input_file_id"] in os.readlink(x)]
         assert c.get(b["id"])["status"] == "validating" and len(held) <= 1, (c.get(b["id"]), held)
