@@ -48,6 +48,7 @@ struct engine_options {
     int64_t max_adapters, max_lora_rank;
     const struct gate_policy *policy; /* of training beside serving; borrowed; NULL: chosen */
     int64_t queue_timeout_us;         /* waited longer: GEN_FAILED with ERR_BUSY; 0: never */
+    int64_t idle_every; /* of so many steps beside others one is idle work's; 0: none */
     bool is_eager, no_prefix_cache, random_weights; /* the last as in resident_options */
     enum engine_speculate speculate;
     const char *tool_format; /* of calls; NULL, auto: told from the template; none; or its name */
@@ -108,7 +109,8 @@ struct gen_req {
     struct adapter *adapter;         /* borrowed: referenced until the end; NULL: the base */
     uint64_t salt, tenant;    /* of kept prefixes; who asks: tenants share the engine by weight */
     int32_t priority, weight; /* among the tenant's own; the tenant's: 0: 1 */
-    bool is_idle; /* runs only while nothing else does, in half of queue and memory, or alone */
+    bool is_idle; /* runs while nothing else does, and in its part of the steps (idle_every); in
+                   * half of queue and memory, or alone */
 };
 
 /* fn is called by the engine's thread after a step that added to, or ended, any of the answers; it

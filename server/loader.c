@@ -122,6 +122,7 @@ static void fill(struct loader *l, const struct server_options *o, const char *m
                                    .max_lora_rank = o->max_lora_rank,
                                    .policy = &l->policy,
                                    .queue_timeout_us = (int64_t)(o->queue_timeout * 1e6),
+                                   .idle_every = o->batch_floor ? 100 / o->batch_floor : 0,
                                    .is_eager = strcmp(o->mode, "eager") == 0,
                                    .no_prefix_cache = !o->prefix_cache,
                                    .tool_format = o->tool_format,

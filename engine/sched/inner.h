@@ -55,16 +55,19 @@ struct sched {
     struct sched_options opt;
     struct kv_pool *pool; /* owned */
     struct tenants tenants;
-    struct seq_node **run;   /* owned: [n_seat], best rank first, and as much to sort with */
+    struct seq_node **run;   /* owned: [all seats], best rank first, and as much to sort with */
     struct sched_part *part; /* owned: [cap_seq], and as much to sort with */
     struct cell_mark *mark;  /* owned: [n_cell] */
     int32_t *state_free;     /* owned: [n_seat] states that no seat has; NULL: there are none */
     int64_t n_state_free;
     int64_t n_seat, n_run, n_part, n_decode, n_draft;
+    int64_t n_own;                  /* seats besides, for idle work that others leave none */
     int64_t n_press;                /* prompts that a step could hold a part of */
     int64_t n_idle;                 /* sequences that run only where nobody else wants to */
     int64_t idle_rows;              /* the most that a step of theirs may have now */
-    bool is_busy;                   /* there are others, and those stand still */
+    int64_t n_since;                /* steps of others since they had one, or came */
+    bool is_busy;                   /* there are others */
+    bool is_due;                    /* theirs is this step all the same */
     int64_t n_waiting, n_preempted; /* queued or parked: never ran; did */
     int64_t ahead;                  /* cells that a table should have room to grow by */
     int64_t clock;                  /* tokens run */
@@ -81,16 +84,16 @@ static inline bool node_before(const struct seq_node *a, const struct seq_node *
     return a->rank != b->rank ? a->rank < b->rank : a->seq->age < b->seq->age;
 }
 
-/* It takes idle time alone, and there is none. */
+/* It takes idle time alone, and there is none; or this step is for those that do. */
 static inline bool sched_stands(const struct sched *s, const struct seq_node *n)
 {
-    return s->is_busy && n->tenant->is_idle;
+    return s->is_busy && n->tenant->is_idle != s->is_due;
 }
 
 /* The step that is made, or runs, is of idle work. */
 static inline bool sched_is_idle(const struct sched *s)
 {
-    return s->n_idle && !s->is_busy;
+    return s->n_idle && (!s->is_busy || s->is_due);
 }
 
 static inline int64_t sched_cells(const struct sched *s, int64_t n_tok)
@@ -102,6 +105,9 @@ static inline int64_t sched_cells(const struct sched *s, int64_t n_tok)
 
 enum seat { SEAT_GIVEN, SEAT_PARKED, SEAT_REFUSED };
 
+bool sched_has_seat(const struct sched *s, const struct seq_node *n); /* one is free for it */
+/* The last that runs stands still, and gives its seat or cells to who waits for them. */
+bool sched_may_turn_out(const struct sched *s, const struct seq_node *last, bool for_seat);
 enum seat sched_seat(struct sched *s, struct seq_node *n);           /* a queue's first */
 bool sched_grow(struct sched *s, struct seq_node *n, int64_t n_tok); /* cells for so many */
 void sched_unseat(struct sched *s, struct seq_node *n);  /* takes its cells; it is in no place */

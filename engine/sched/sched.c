@@ -34,7 +34,7 @@ static int make_arrays(struct sched *s, struct err *e)
     s->mark = try_alloc((size_t)o->n_cell, sizeof *s->mark, "the marks of K/V cells", e);
     if (!s->mark)
         return -1;
-    s->run = xcalloc((size_t)s->n_seat, 2 * sizeof *s->run);
+    s->run = xcalloc((size_t)(s->n_seat + s->n_own), 2 * sizeof *s->run);
     s->part = xcalloc((size_t)o->cap_seq, 2 * sizeof *s->part);
     return sched_states_init(s, e);
 }
@@ -51,6 +51,7 @@ struct sched *sched_new(const struct sched_options *o, struct err *e)
     struct sched *s = xcalloc(1, sizeof *s);
     *s = (struct sched){.opt = *o, .n_seat = least(o->cap_seq, least(o->cap_tok, o->cap_out))};
     s->idle_rows = o->cap_tok;
+    s->n_own = o->idle_every && !o->has_states; /* a seat with a state is not for nothing */
     s->opt.cell_tok = o->cell_tok ? o->cell_tok : K_CELL;
     s->opt.age_tok = o->age_tok ? o->age_tok : AGE_STEPS * o->cap_tok;
     s->opt.hash = o->hash ? o->hash : map_hash;
@@ -252,16 +253,19 @@ static void saw(struct sched *s, const struct sched_step *step, int64_t us)
 
 void sched_ran(struct sched *s, int64_t us)
 {
-    struct sched_step step = {
-        .n_decode = s->n_decode, .n_draft = s->n_draft, .is_idle = sched_is_idle(s)};
+    struct sched_step step = {.n_decode = s->n_decode,
+                              .n_draft = s->n_draft,
+                              .is_idle = sched_is_idle(s),
+                              .is_due = s->is_due};
     int64_t n_left = 0;
     for (int64_t i = 0; i < s->n_part; i++) {
         step.n_tok += s->part[i].n_tok;
         ran_part(s, &s->part[i]);
     }
     saw(s, &step, us);
-    if (step.is_idle)
+    if (step.is_idle && !step.is_due)
         s->idle_rows = least(2 * s->idle_rows, s->opt.cap_tok);
+    s->n_since = step.is_idle || !s->n_idle ? 0 : s->n_since + 1;
     tenants_settle(&s->tenants);
     s->n_part = 0;
     for (int64_t i = 0; i < s->n_run; i++)

@@ -49,6 +49,7 @@ struct sched_options {
                        * gain nothing and keep those before it waiting; 0: no such number */
     int64_t age_tok;  /* tokens run that make up for one level of priority; 0: 64 full steps */
     uint64_t (*hash)(const void *p, size_t n); /* of prefixes; NULL: map_hash */
+    int64_t idle_every; /* while others are there, of so many steps one is idle work's; 0: none */
     bool keeps_prefixes;
     bool has_states;    /* of the model: each seat has a recurrent state, and nothing is drafted */
     int64_t n_snapshot; /* states kept for prefixes besides */
@@ -74,6 +75,7 @@ struct sched_step {
     const struct sched_part *part;                   /* sorted by adapter; as long as the step */
     int64_t n_part, n_tok, n_out, n_decode, n_draft; /* decode: sequences; draft: tokens */
     bool is_idle; /* it holds what takes idle time alone: it may be given up for who comes */
+    bool is_due;  /* but this one not: it is the one that such work is to have */
 };
 
 struct sched_stat {

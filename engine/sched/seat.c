@@ -146,6 +146,35 @@ static void give_back(struct sched *s, struct seq_node *n)
     sched_states_leave(s, n);
 }
 
+/* Those of idle work are the last; of them as many as have seats of their own take none of others.
+ */
+static int64_t idle_seated(const struct sched *s)
+{
+    int64_t n = 0;
+    while (n < s->n_run && s->run[s->n_run - 1 - n]->tenant->is_idle)
+        n++;
+    return n;
+}
+
+/* How many seats must fall free for it to have one. */
+static int64_t seats_lacked(const struct sched *s, const struct seq_node *n)
+{
+    int64_t own = idle_seated(s);
+    own = own < s->n_own && !n->tenant->is_idle ? own : s->n_own;
+    return s->n_run + 1 - (s->n_seat + own);
+}
+
+bool sched_has_seat(const struct sched *s, const struct seq_node *n)
+{
+    return seats_lacked(s, n) <= 0;
+}
+
+bool sched_may_turn_out(const struct sched *s, const struct seq_node *last, bool for_seat)
+{
+    return last && last->tenant->is_idle && sched_stands(s, last) &&
+           !(for_seat && idle_seated(s) <= s->n_own);
+}
+
 enum seat sched_seat(struct sched *s, struct seq_node *n)
 {
     int64_t room = kv_pool_room(s->pool);
@@ -221,7 +250,7 @@ static int64_t held_by(const struct scarce *what, const struct seq_node *n)
 
 static struct scarce see_scarce(struct sched *s, const struct seq_node *n, int64_t need)
 {
-    struct scarce what = {.is_seats = s->n_run >= s->n_seat};
+    struct scarce what = {.is_seats = !sched_has_seat(s, n)};
     what.want = what.is_seats ? 1 : need;
     n->tenant->n_held = 0;
     for (int64_t i = 0; i < s->n_run; i++)
@@ -250,16 +279,17 @@ void sched_make_way(struct sched *s)
 {
     const struct seq_node *n = tenants_first(&s->tenants);
     int64_t room = kv_pool_room(s->pool), left = s->n_run, i = s->n_run;
-    int64_t need = n ? sched_cells(s, n->seq->n_tok) : 0;
+    int64_t need = n ? sched_cells(s, n->seq->n_tok) : 0, lack = n ? seats_lacked(s, n) : 0;
     if (!n || sched_stands(s, n) || n->seq->is_open ||
-        (left < s->n_seat && room >= need + spare_beside(left)))
+        (lack <= 0 && room >= need + spare_beside(left)))
         return;
     struct scarce what = see_scarce(s, n, need);
-    while (i && left && (left >= s->n_seat || room < need + spare_beside(left))) {
+    int64_t n_kept = n->tenant->is_idle || !what.is_seats ? 0 : s->n_own, n_idle = idle_seated(s);
+    while (i && left && (lack > 0 || room < need + spare_beside(left))) {
         struct seq_node *last = s->run[--i];
-        bool is_own = last->tenant == n->tenant;
+        bool is_own = last->tenant == n->tenant, keeps = last->tenant->is_idle && n_idle <= n_kept;
         last->gives_way = is_own ? node_before(n, last) && n->seq->priority < last->seq->priority
-                                 : has_too_much(&what, n, last);
+                                 : !keeps && has_too_much(&what, n, last);
         if (is_own && !last->gives_way)
             break;
         if (!last->gives_way)
@@ -267,8 +297,10 @@ void sched_make_way(struct sched *s)
         last->tenant->n_held -= held_by(&what, last);
         room += last->table.n;
         left--;
+        lack--;
+        n_idle -= last->tenant->is_idle;
     }
-    bool is_enough = !left || (left < s->n_seat && room >= need + spare_beside(left));
+    bool is_enough = !left || (lack <= 0 && room >= need + spare_beside(left));
     for (int64_t k = s->n_run - 1; k >= i; k--) {
         struct seq_node *last = s->run[k];
         bool goes = last->gives_way && is_enough;

@@ -56,7 +56,7 @@ static void add_part(struct sched *s, struct budget *b, struct seq_node *n, int6
 /* Who waits and may run now. */
 static struct seq_node *first_waiting(const struct sched *s)
 {
-    struct seq_node *n = tenants_first(&s->tenants);
+    struct seq_node *n = s->is_due ? tenants_first_idle(&s->tenants) : tenants_first(&s->tenants);
     return n && sched_stands(s, n) ? NULL : n;
 }
 
@@ -80,7 +80,8 @@ static void seat_large_whole(struct sched *s, struct budget *b)
  * either costs less the shorter it is. */
 static int64_t idle_left(const struct sched *s)
 {
-    return sched_is_idle(s) ? s->idle_rows - s->n_decode - s->n_draft : INT64_MAX;
+    int64_t rows = s->is_due && s->is_busy ? least(PACE_FLOOR, s->idle_rows) : s->idle_rows;
+    return sched_is_idle(s) ? rows - s->n_decode - s->n_draft : INT64_MAX;
 }
 
 /* Those that need a cell take it from the worst ranked, who may be themselves. */
@@ -110,7 +111,7 @@ static int64_t prompt_tokens_idle(const struct sched *s, int64_t most)
 static int64_t prompt_tokens(struct sched *s)
 {
     int64_t n_prompt = s->n_run - s->n_decode + s->n_waiting + s->n_preempted;
-    n_prompt -= s->is_busy ? s->n_idle : 0;
+    n_prompt -= s->is_busy && !s->is_due ? s->n_idle : 0;
     int64_t n_seat = s->n_seat - s->n_decode;
     s->n_press = n_prompt < n_seat ? n_prompt : n_seat;
     int64_t most = s->n_decode && n_prompt && s->opt.chunk ? s->opt.chunk : s->opt.cap_tok;
@@ -134,10 +135,10 @@ static void add_prompt(struct sched *s, struct budget *b, struct seq_node *n)
 static enum seat give_seat(struct sched *s, struct seq_node *n)
 {
     for (;;) {
-        bool has_seat = n->seq->is_whole || s->n_run < s->n_seat;
+        bool has_seat = n->seq->is_whole || sched_has_seat(s, n);
         enum seat seat = has_seat ? sched_seat(s, n) : SEAT_REFUSED;
         struct seq_node *last = s->n_run ? s->run[s->n_run - 1] : NULL;
-        if (seat != SEAT_REFUSED || n->seq->is_open || !last || !sched_stands(s, last))
+        if (seat != SEAT_REFUSED || n->seq->is_open || !sched_may_turn_out(s, last, !has_seat))
             return seat;
         sched_preempt(s, last);
     }
@@ -161,8 +162,8 @@ static void add_prompts(struct sched *s, struct budget *b)
     b->prompt = prompt_tokens(s);
     while (b->tok && b->prompt > 0 && !(s->opt.enough && had - b->tok >= s->opt.enough)) {
         struct seq_node *first = may_admit ? first_waiting(s) : NULL;
-        struct seq_node *n = i < s->n_run && !sched_stands(s, s->run[i]) ? s->run[i] : NULL;
-        if (n && n->is_in_step) {
+        struct seq_node *n = i < s->n_run ? s->run[i] : NULL;
+        if (n && (n->is_in_step || sched_stands(s, n))) {
             i++;
         } else if (first && (!n || node_before(first, n))) {
             may_admit = admit(s, b, first);
@@ -234,7 +235,7 @@ static void sort_parts(struct sched *s)
 /* Of a tenant they are in order; which tenant goes first has changed since. */
 static void order_run(struct sched *s)
 {
-    struct seq_node **to = s->run + s->n_seat;
+    struct seq_node **to = s->run + s->n_seat + s->n_own;
     int64_t at = 0;
     if (s->tenants.live.n < 2)
         return;
@@ -278,6 +279,7 @@ static void see_idle(struct sched *s)
         s->n_idle += t->is_idle ? t->n_live : 0;
         s->is_busy |= !t->is_idle;
     }
+    s->is_due = s->opt.idle_every && s->n_idle && s->n_since + 1 >= s->opt.idle_every;
 }
 
 /* It waits for its own token alone. */
@@ -286,22 +288,33 @@ static bool is_open(const struct seq_node *n)
     return n && n->seq->is_open;
 }
 
-bool sched_next(struct sched *s, struct sched_step *step)
+/* The parts of a step, and what is left of it. */
+static struct budget fill(struct sched *s)
 {
     struct budget b = {.tok = s->opt.cap_tok, .seq = s->opt.cap_seq, .out = s->opt.cap_out};
-    ASSERT(!s->n_part);
-    order_run(s);
-#ifdef TANDEM_PARANOID
-    force_preemption(s);
-#endif
     s->n_decode = s->n_draft = 0;
-    see_idle(s);
     sched_make_way(s);
     seat_large_whole(s, &b);
     add_decodes(s, &b);
     add_prompts(s, &b);
     add_drafts(s, &b);
     sort_parts(s);
+    return b;
+}
+
+bool sched_next(struct sched *s, struct sched_step *step)
+{
+    ASSERT(!s->n_part);
+    order_run(s);
+#ifdef TANDEM_PARANOID
+    force_preemption(s);
+#endif
+    see_idle(s);
+    struct budget b = fill(s);
+    if (!s->n_part && s->is_due && s->is_busy) { /* there is no room for those whose turn it is */
+        s->is_due = false;
+        b = fill(s);
+    }
     ASSERT(s->n_part || is_open(tenants_first(&s->tenants)) ||
            (!s->n_run && !s->n_waiting && !s->n_preempted));
     *step = (struct sched_step){.part = s->part,
@@ -310,6 +323,7 @@ bool sched_next(struct sched *s, struct sched_step *step)
                                 .n_out = s->opt.cap_out - b.out,
                                 .n_decode = s->n_decode,
                                 .n_draft = s->n_draft,
-                                .is_idle = sched_is_idle(s)};
+                                .is_idle = sched_is_idle(s),
+                                .is_due = s->is_due};
     return s->n_part > 0;
 }

@@ -121,13 +121,23 @@ void tenants_sort(struct tenants *ts)
     }
 }
 
-struct seq_node *tenants_first(const struct tenants *ts)
+static struct seq_node *first_of(const struct tenants *ts, bool of_idle)
 {
     const struct tenant *best = NULL;
     for (size_t i = 0; i < ts->live.n; i++) {
         const struct tenant *t = ts->live.at[i];
-        if (queue_first(&t->queue) && (!best || tenant_before(t, best)))
+        if (queue_first(&t->queue) && (t->is_idle || !of_idle) && (!best || tenant_before(t, best)))
             best = t;
     }
     return best ? queue_first(&best->queue) : NULL;
+}
+
+struct seq_node *tenants_first(const struct tenants *ts)
+{
+    return first_of(ts, false);
+}
+
+struct seq_node *tenants_first_idle(const struct tenants *ts)
+{
+    return first_of(ts, true);
 }

@@ -58,7 +58,8 @@ void tenant_charge(struct tenants *ts, struct tenant *t, int64_t n_tok);
 void tenants_settle(struct tenants *ts);
 
 void tenants_sort(struct tenants *ts); /* those with sequences, who goes first in front */
-struct seq_node *tenants_first(const struct tenants *ts); /* who is next; NULL: nobody waits */
+struct seq_node *tenants_first(const struct tenants *ts);      /* who is next; NULL: nobody waits */
+struct seq_node *tenants_first_idle(const struct tenants *ts); /* of those that take idle time */
 
 static inline bool tenant_before(const struct tenant *a, const struct tenant *b)
 {

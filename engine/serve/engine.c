@@ -102,6 +102,7 @@ static int make_sched(struct engine *g, const struct engine_options *o, struct e
                                .max_wait = r->max_waiting + r->cap_seq,
                                .chunk = r->chunk,
                                .enough = r->enough,
+                               .idle_every = o->idle_every,
                                .keeps_prefixes = !o->no_prefix_cache && !is_encoder(g),
                                .has_states = model_state_bytes(g->fixed.res.model) > 0,
                                .n_snapshot = r->n_snapshot,

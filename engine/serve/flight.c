@@ -118,7 +118,7 @@ static bool is_wanted(struct engine *g)
 static bool may_give_up(const struct engine *g, const struct flight *f)
 {
     const struct resident *res = &g->fixed.res;
-    return f->step.is_idle && device_reads_host(res->device) && !res->crew &&
+    return f->step.is_idle && !f->step.is_due && device_reads_host(res->device) && !res->crew &&
            !model_state_bytes(res->model);
 }
 
@@ -282,7 +282,7 @@ void flight_round(struct engine *g, const struct sched_step *step)
         sched_ran(g->own.sched, f->took_us);
         beams_settle(g);
     }
-    if (f->step.is_idle && is_wanted(g))
+    if (f->step.is_idle && !f->step.is_due && is_wanted(g))
         sched_hurry(g->own.sched, &f->step);
 }
 

@@ -2,7 +2,8 @@
  *
  * The thread that answers batches: files of requests, in time that nobody else wants. Each line of
  * a file is a call of its route (server/http/inside.h), so that it is answered as over HTTP; so
- * many of them are in flight at once, and the engine runs them only while it has nothing else.
+ * many of them are in flight at once, and the engine runs them while it has nothing else, and in a
+ * small part of its steps.
  *
  * The store's row is the truth of a batch's state, and batches/ID below the data directory of its
  * answers: a line is appended for each, and what was killed goes on behind the last whole one. So

@@ -232,6 +232,86 @@ static void idle_stands_still_beside_others(void **state)
         }
 }
 
+enum { EVERY = 10 };
+
+/* Runs a step; whether it was idle work's. */
+static bool step_beside(struct fake *f)
+{
+    struct sched_step step;
+    assert_true(sched_next(f->s, &step));
+    assert_true(!step.is_idle || step.is_due);
+    assert_in_range(step.is_due ? step.n_tok : 1, 1, PACE_FLOOR);
+    fake_run(f, &step);
+    sched_ran(f->s, 0);
+    return step.is_due;
+}
+
+/* Faults: idle work that stands as long as others come, however many wait for seats; that has more
+ * than its part of the steps, or turns somebody out for it. */
+static void idle_work_has_a_part(void **state)
+{
+    (void)state;
+    for (int64_t crowd = 1; crowd <= 40 && !FAKE_IS_FORCED; crowd += 13) {
+        struct sched_options o = PLAIN;
+        struct fake_seq *busy[40], *ended[2000];
+        int64_t n_step = 0, n_due = 0, n_ended = 0;
+        o.idle_every = EVERY;
+        o.max_wait = 100;
+        struct fake f = fake_begin(o);
+        struct fake_seq *idle = put_idle(&f, 1, 12, 20);
+        for (int64_t k = 0; k < crowd; k++)
+            busy[k] = put(&f, 2, 1, 10, 7);
+        for (; idle->q.state != SEQ_DONE; n_step++) {
+            assert_in_range(n_step, 0, EVERY * 25);
+            n_due += step_beside(&f);
+            for (int64_t k = 0; k < crowd; k++)
+                if (busy[k]->q.state == SEQ_DONE) {
+                    ended[n_ended++] = busy[k];
+                    busy[k] = put(&f, 2, 1, 10, 7);
+                }
+        }
+        assert_in_range(n_due, 1, n_step / EVERY + 1);
+        assert_int_equal(sched_stat(f.s).preempted, 0);
+        fake_check_text(idle);
+        end(&f);
+        for (int64_t k = 0; k < crowd; k++)
+            ended[n_ended++] = busy[k];
+        while (n_ended) {
+            fake_check_text(ended[--n_ended]);
+            fake_seq_free(ended[n_ended]);
+        }
+        fake_seq_free(idle);
+    }
+}
+
+/* Fault: steps that are given up each time, since somebody comes more often than one takes. */
+static void steps_that_are_given_up_end(void **state)
+{
+    (void)state;
+    struct sched_options o = PLAIN;
+    struct sched_step step;
+    o.idle_every = EVERY;
+    struct fake f = fake_begin(o);
+    struct fake_seq *idle = put_idle(&f, 1, 12, 5);
+    for (int64_t n = 0; idle->q.state != SEQ_DONE; n++) {
+        assert_in_range(n, 0, EVERY * 10);
+        assert_true(sched_next(f.s, &step) && step.is_idle);
+        if (step.is_due) {
+            fake_run(&f, &step);
+            sched_ran(f.s, 0);
+        } else {
+            sched_failed(f.s);
+            sched_hurry(f.s, &step);
+        }
+        struct fake_seq *one = put(&f, 2, 1, 10, 1);
+        steps_until_done(&f, one);
+        fake_seq_free(one);
+    }
+    fake_check_text(idle);
+    end(&f);
+    fake_seq_free(idle);
+}
+
 /* Fault: a step of idle work that is longer than what computes well, for which who comes waits. */
 static void idle_steps_are_short(void **state)
 {
@@ -326,6 +406,8 @@ static void idle_steps_teach_no_pace(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(idle_stands_still_beside_others),
+                                       cmocka_unit_test(idle_work_has_a_part),
+                                       cmocka_unit_test(steps_that_are_given_up_end),
                                        cmocka_unit_test(idle_steps_are_short),
                                        cmocka_unit_test(idle_steps_shorten_where_somebody_comes),
                                        cmocka_unit_test(idle_steps_teach_no_pace),

@@ -48,6 +48,7 @@ static struct sched_options options(struct world *w)
                                   .chunk = draw(w, 3) ? draw(w, 10) : 0,
                                   .enough = draw(w, 3) ? 0 : 1 + draw(w, 20),
                                   .age_tok = draw(w, 2) ? 1 + draw(w, 300) : 0,
+                                  .idle_every = draw(w, 3) ? 1 + draw(w, 12) : 0,
                                   .hash = hash[draw(w, 3)],
                                   .keeps_prefixes = draw(w, 5) > 0,
                                   .has_states = draw(w, 3) == 0,
@@ -149,6 +150,7 @@ static void check_step(const struct world *w, const struct sched_step *step)
     }
     assert_int_equal(step->is_idle, step->n_part && step->part->seq->is_idle);
     assert_true(!step->is_idle || n_large || n_tok <= w->fake.s->idle_rows);
+    assert_true(!step->is_due || (step->is_idle && o->idle_every));
     assert_int_equal(n_draft, step->n_draft);
     assert_true(!n_draft || !n_prompt);
     assert_int_equal(n_tok, step->n_tok);
