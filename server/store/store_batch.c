@@ -15,6 +15,9 @@
     "id, owner, endpoint, input_file, model, metadata, errors, output_file, error_file, state, "   \
     "expires, keep_s, n_line, n_good, n_bad, tok_in, tok_cached, tok_out, tok_thoughts, " TIMES
 
+/* Found by their states: those that ended are many, and stay. */
+#define OPEN_ONES "batch INDEXED BY batch_state"
+
 static int take(sqlite3_stmt *q, struct arena *a, void *out, struct err *e)
 {
     struct batch *b = out;
@@ -111,7 +114,6 @@ int store_batch_list(struct store *s, const char *owner, const struct store_page
 int store_batch_open(struct store *s, int64_t now, size_t most, struct arena *a, struct batch **out,
                      size_t *n, struct err *e)
 {
-    enum { AT_ONCE = 1 << BATCH_VALIDATING | 1 << BATCH_CANCELLING };
     int row;
     *n = 0;
     *out = ARENA_ARRAY(a, struct batch, 2 * most + 1);
@@ -119,13 +121,13 @@ int store_batch_open(struct store *s, int64_t now, size_t most, struct arena *a,
         return -1;
     sqlite3_stmt *q = store_query(
         s, e,
-        "SELECT * FROM (SELECT " COLUMNS " FROM batch WHERE (?1 >> state) & 1 AND "
-        "((?2 >> state) & 1 OR expires <= ?3) ORDER BY seq LIMIT ?5) UNION ALL "
-        "SELECT * FROM (SELECT " COLUMNS " FROM batch WHERE (?4 >> state) & 1 AND expires > ?3 AND "
-        "seq IN (SELECT min(seq) FROM batch WHERE (?4 >> state) & 1 GROUP BY owner) "
-        "ORDER BY seq LIMIT ?5)",
-        "iiiii", (int64_t)BATCH_OPEN, (int64_t)AT_ONCE, now, (int64_t)(BATCH_OPEN & ~AT_ONCE),
-        (int64_t)most);
+        "SELECT * FROM (SELECT " COLUMNS " FROM " OPEN_ONES " WHERE state IN (?1, ?2, ?3, ?4) AND "
+        "(state IN (?1, ?2) OR expires <= ?5) ORDER BY seq LIMIT ?6) UNION ALL "
+        "SELECT * FROM (SELECT " COLUMNS " FROM " OPEN_ONES " WHERE state IN (?3, ?4) AND "
+        "expires > ?5 AND seq IN (SELECT min(seq) FROM " OPEN_ONES " WHERE state IN (?3, ?4) GROUP "
+        "BY owner) ORDER BY seq LIMIT ?6)",
+        "iiiiii", (int64_t)BATCH_VALIDATING, (int64_t)BATCH_CANCELLING, (int64_t)BATCH_IN_PROGRESS,
+        (int64_t)BATCH_FINALIZING, now, (int64_t)most);
     for (row = q ? 1 : -1; row == 1 && (row = store_row(s, q, e)) == 1;)
         take(q, a, *out + (*n)++, e);
     sqlite3_finalize(q);
@@ -136,9 +138,10 @@ int store_batch_count(struct store *s, const char *owner, int64_t *open, struct 
 {
     if (store_begin(s, e))
         return -1;
-    sqlite3_stmt *q =
-        store_query(s, e, "SELECT count(*) FROM batch WHERE owner = ?1 AND (?2 >> state) & 1", "ti",
-                    owner, (int64_t)BATCH_OPEN);
+    sqlite3_stmt *q = store_query(
+        s, e, "SELECT count(*) FROM " OPEN_ONES " WHERE owner = ? AND state IN (?, ?, ?, ?)",
+        "tiiii", owner, (int64_t)BATCH_VALIDATING, (int64_t)BATCH_CANCELLING,
+        (int64_t)BATCH_IN_PROGRESS, (int64_t)BATCH_FINALIZING);
     int row = q ? store_row(s, q, e) : -1;
     *open = row == 1 ? sqlite3_column_int64(q, 0) : 0;
     sqlite3_finalize(q);
