@@ -80,7 +80,7 @@ static void seat_large_whole(struct sched *s, struct budget *b)
  * either costs less the shorter it is. */
 static int64_t idle_left(const struct sched *s)
 {
-    int64_t rows = s->is_due && s->is_busy ? least(PACE_FLOOR, s->idle_rows) : s->idle_rows;
+    int64_t rows = s->is_due ? least(PACE_FLOOR, s->idle_rows) : s->idle_rows;
     return sched_is_idle(s) ? rows - s->n_decode - s->n_draft : INT64_MAX;
 }
 

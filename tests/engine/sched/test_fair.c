@@ -312,6 +312,30 @@ static void steps_that_are_given_up_end(void **state)
     fake_seq_free(idle);
 }
 
+/* Fault: a step that is not given up, and is long since nobody is there yet: who comes waits for
+ * its end. */
+static void its_part_is_short_though_nobody_is_there(void **state)
+{
+    (void)state;
+    struct sched_options o = PLAIN;
+    struct sched_step step;
+    o.idle_every = EVERY;
+    struct fake f = fake_begin(o);
+    struct fake_seq *idle = put_idle(&f, 1, 60, 1), *one = put(&f, 2, 1, 10, EVERY - 1);
+    int64_t n = steps_until_done(&f, one);
+    assert_true(FAKE_IS_FORCED || n == EVERY - 1);
+    while (idle->q.state != SEQ_DONE) {
+        assert_true(sched_next(f.s, &step) && step.is_idle);
+        assert_in_range(step.n_tok, 1, step.is_due ? PACE_FLOOR : o.cap_tok);
+        fake_run(&f, &step);
+        sched_ran(f.s, 0);
+    }
+    fake_check_text(idle);
+    end(&f);
+    fake_seq_free(idle);
+    fake_seq_free(one);
+}
+
 /* Fault: a step of idle work that is longer than what computes well, for which who comes waits. */
 static void idle_steps_are_short(void **state)
 {
@@ -408,6 +432,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(idle_stands_still_beside_others),
                                        cmocka_unit_test(idle_work_has_a_part),
                                        cmocka_unit_test(steps_that_are_given_up_end),
+                                       cmocka_unit_test(its_part_is_short_though_nobody_is_there),
                                        cmocka_unit_test(idle_steps_are_short),
                                        cmocka_unit_test(idle_steps_shorten_where_somebody_comes),
                                        cmocka_unit_test(idle_steps_teach_no_pace),
