@@ -105,6 +105,13 @@ static bool has_jobs(const struct server_options *o)
     return o->data_dir && *o->data_dir;
 }
 
+/* One of how many a share in percent is; 0: a share of nothing. */
+static int64_t every_of(double percent)
+{
+    const double least = 1e-6;
+    return percent < least ? 0 : (int64_t)(100 / percent);
+}
+
 static void fill(struct loader *l, const struct server_options *o, const char *model)
 {
     l->policy = (struct gate_policy){.share = o->train_share,
@@ -122,7 +129,7 @@ static void fill(struct loader *l, const struct server_options *o, const char *m
                                    .max_lora_rank = o->max_lora_rank,
                                    .policy = &l->policy,
                                    .queue_timeout_us = (int64_t)(o->queue_timeout * 1e6),
-                                   .idle_every = o->batch_floor ? 100 / o->batch_floor : 0,
+                                   .idle_every = every_of(o->batch_floor),
                                    .is_eager = strcmp(o->mode, "eager") == 0,
                                    .no_prefix_cache = !o->prefix_cache,
                                    .tool_format = o->tool_format,

@@ -601,7 +601,8 @@ def killed(model, tmp):
 
 
 def served(cases, model, tmp):
-    with Tandem(model, *OPTIONS, "--data-dir", tmp / "data", "--batch-requests", "8", "--speculate", "off") as s:
+    with Tandem(model, *OPTIONS, "--data-dir", tmp / "data", "--batch-requests", "8", "--batch-floor", "10",
+                "--speculate", "off") as s:
         warm = {"max_tokens": 12, "temperature": 1}
         talk = {"messages": [{"role": "user", "content": "a"}]}
         kept = {"max_output_tokens": 8, "store": False}
