@@ -99,6 +99,9 @@ def exports(tmp):
     words = ["-p", "The cat sat", "-n", 12]
     same = [run("run", x, *words).stdout for x in (MODELS / "llama_tied", tmp / "tied.gguf")]
     expect("export of text", p.returncode == 0 and same[0] and same[0] == same[1], p)
+    p = run("export", MODELS / "packed_gptq_act", tmp / "order.gguf")
+    expect("inputs in an order of their own go out as numbers", p.returncode == 0 and
+           (tmp / "order.gguf").stat().st_size > 2 * 147456 * 4 and ids(tmp / "order.gguf"), p)
     plain = MODELS / "llama_plain"
     p = run("export", plain, tmp / "tuned.gguf", "--adapter", plain / "lora", "--type", "bf16")
     expect("export with an adapter", p.returncode == 0 and ids(tmp / "tuned.gguf") and
