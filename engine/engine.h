@@ -44,7 +44,7 @@ struct engine_options {
     struct load_flags load;
     int64_t max_batch_tokens, max_seqs, max_waiting; /* 0: chosen */
     int64_t kv_bytes;                                /* 0: chosen from the machine's memory */
-    int64_t train_bytes; /* that a job may take of a GPU; 0: chosen; -1: there are no jobs */
+    int64_t train_bytes; /* that jobs may take of a GPU; 0: chosen; -1: there are no jobs */
     int64_t max_adapters, max_lora_rank;
     const struct gate_policy *policy; /* of training beside serving; borrowed; NULL: chosen */
     int64_t queue_timeout_us;         /* waited longer: GEN_FAILED with ERR_BUSY; 0: never */

@@ -10,8 +10,8 @@
  * two. Where ranks share the model they all train (engine/train/beside.h).
  *
  * Thread: rows belong to one thread at a time, and are read while they are trained on; a tune
- * belongs to the thread that made it, which hears its events. Any number of rows, but one tune at a
- * time of an engine.
+ * belongs to the thread that made it, which hears its events. Any number of both, but one tune at a
+ * time where ranks share the model.
  */
 #ifndef ENGINE_TUNE_H
 #define ENGINE_TUNE_H
@@ -19,6 +19,7 @@
 #include "engine/base/arena.h"
 #include "engine/base/err.h"
 #include "engine/train/example.h"
+#include "engine/train/limit.h"
 #include "engine/train/loop.h"
 #include "engine/train/plain.h"
 
@@ -191,10 +192,7 @@ bool tune_lacks_place(const struct tune *t); /* for the adapter that is sampled:
 /* As a PEFT directory, or of a full training a model's; base: what its model is called. */
 int tune_publish(struct tune *t, const char *path, const char *base, struct err *e);
 
-/* Removes the checkpoints in a folder; the folder stays. */
-int tune_forget(const char *checkpoints, struct err *e);
-
-/* For engine_options.work: what other ranks do of a training. */
-int tune_work(const struct crew_rank *seat, struct err *e);
+int tune_forget(const char *checkpoints, struct err *e);    /* all in a folder, which stays */
+int tune_work(const struct crew_rank *seat, struct err *e); /* other ranks': engine_options.work */
 
 #endif

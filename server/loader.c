@@ -112,6 +112,13 @@ static int64_t every_of(double percent)
     return percent < least ? 0 : (int64_t)(100 / percent);
 }
 
+/* Kept for all that train at once; 0: chosen, -1: none does. */
+static int64_t train_bytes(const struct loader *l, const struct server_options *o)
+{
+    bool is_shared = o->tp > 1 || *l->server->group;
+    return !has_jobs(o) ? -1 : o->train_memory * (is_shared ? 1 : o->jobs);
+}
+
 static void fill(struct loader *l, const struct server_options *o, const char *model)
 {
     l->policy = (struct gate_policy){.share = o->train_share,
@@ -124,7 +131,7 @@ static void fill(struct loader *l, const struct server_options *o, const char *m
                                    .max_seqs = o->max_seqs,
                                    .max_waiting = o->max_waiting,
                                    .kv_bytes = o->kv_memory,
-                                   .train_bytes = has_jobs(o) ? o->train_memory : -1,
+                                   .train_bytes = train_bytes(l, o),
                                    .max_adapters = loader_adapters(o),
                                    .max_lora_rank = o->max_lora_rank,
                                    .policy = &l->policy,

@@ -259,6 +259,7 @@ static int make_desk(struct server *s, const struct server_options *o, struct er
                              .quota = o->files_quota,
                              .responses_quota = o->responses_quota,
                              .min_examples = o->min_examples,
+                             .jobs_at_once = o->jobs,
                              .train_memory = o->train_memory,
                              .board = o->tensorboard && *o->tensorboard ? o->tensorboard : NULL,
                              .wandb = s->wandb,

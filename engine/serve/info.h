@@ -32,7 +32,7 @@ struct engine_info {
     int64_t max_text; /* tokens that a text is cut to before it becomes a vector; 0: none is */
     int64_t n_param, kv_bytes, weight_bytes, cell_tokens, n_cell; /* bytes: at one rank */
     int64_t state_bytes; /* recurrent states of seats, and those kept for prefixes; 0: has none */
-    int64_t train_bytes; /* kept for a job at one rank; 0: nothing is, memory is the system's */
+    int64_t train_bytes; /* kept for jobs at one rank; 0: nothing is, memory is the system's */
     int32_t n_rank, n_thread;              /* that share it; compute threads of one of them */
     const struct tool_format *tool_format; /* of calls; NULL: it is not known */
     const struct think_marks *think;       /* around its thoughts; NULL: it has none */

@@ -19,7 +19,7 @@ struct room {
     int64_t cap_group;  /* runs of rows with one adapter, in a step */
     int32_t lora_rank;  /* the largest of adapters; 0: there are none */
     size_t lora_bytes;  /* of all adapters */
-    size_t train_bytes; /* of a GPU's memory, kept for a job; 0: none is, or there are no jobs */
+    size_t train_bytes; /* of a GPU's memory, kept for jobs; 0: none is, or there are no jobs */
     size_t hold_bytes;  /* of all requests and answers that have not ended */
     int64_t ctx;        /* what the model has, and the cells hold */
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a training beside serving may take of the memory.
+ * What a training beside serving may take of the memory. A part of engine/tune.h, which includes
+ * it.
  *
  * Thread: any.
  */

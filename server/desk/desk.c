@@ -141,6 +141,7 @@ int desk_open(struct desk *d, struct engine *g, struct err *e)
                              .board = d->opt.board,
                              .wandb = d->opt.wandb,
                              .min_examples = d->opt.min_examples,
+                             .at_once = d->opt.jobs_at_once,
                              .train_memory = d->opt.train_memory,
                              .graders = d->opt.graders,
                              .graders_at_once = d->opt.graders_at_once};

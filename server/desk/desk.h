@@ -34,11 +34,11 @@ struct jobs;
 struct metrics;
 
 struct desk_options {
-    const char *dir;                    /* borrowed: --data-dir */
-    int64_t file_bytes_max, quota;      /* of one file; of all files of one key, 0: no limit */
-    int64_t responses_quota;            /* of all responses of one key; 0: none is kept */
-    int64_t min_examples, train_memory; /* as jobs_options */
-    const char *board;                  /* as jobs_options, like the next three */
+    const char *dir;               /* borrowed: --data-dir */
+    int64_t file_bytes_max, quota; /* of one file; of all files of one key, 0: no limit */
+    int64_t responses_quota;       /* of all responses of one key; 0: none is kept */
+    int64_t min_examples, jobs_at_once, train_memory; /* as jobs_options */
+    const char *board;                                /* as jobs_options, like the next three */
     struct wandb *wandb;
     struct grader_outside graders;
     int64_t graders_at_once;

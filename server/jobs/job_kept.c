@@ -4,7 +4,7 @@
  * what is trained. Bounded in all; where there are more the oldest go, as do those of a server that
  * ended, and their jobs' files are read again.
  *
- * Thread: any of the two.
+ * Thread: any of the jobs'.
  */
 #include <stdio.h>
 #include <string.h>

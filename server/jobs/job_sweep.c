@@ -2,7 +2,8 @@
  *
  * What jobs left in folders: the state of trainings that will not go on, since their jobs have
  * ended, and models whose rows are gone, or never came, because a server was killed beside them.
- * Looked for whenever the job thread has nothing better to do. What has no job's name is not ours.
+ * Looked for whenever a job thread has nothing better to do. What has no job's name is not ours,
+ * and what a thread still has in its hands is looked at when it lets go.
  */
 #include <dirent.h>
 #include <stdlib.h>
@@ -23,6 +24,7 @@ static int is_left(struct jobs *j, enum data_folder folder, const char *name, bo
     const char *step = strstr(name, "-step-");
     char *job = xstrndup(name, step ? (size_t)(step - name) : strlen(name));
     int rc = store_job_is_over(j->opt.store, job, left, e);
+    *left = !rc && *left && !jobs_in_hand(j, job);
     free(job);
     if (rc || !*left || !is_model)
         return rc;
@@ -68,7 +70,9 @@ static void sweep(struct jobs *j, enum data_folder folder)
 
 void jobs_sweep(struct jobs *j)
 {
+    pthread_mutex_lock(&j->take);
     sweep(j, DATA_CHECKPOINTS);
     sweep(j, DATA_ADAPTERS);
     sweep(j, DATA_MODELS);
+    pthread_mutex_unlock(&j->take);
 }

@@ -290,6 +290,8 @@ static int train(struct job_run *r, const struct tune_options *o, struct err *e)
     int rc = job_plan(r, o, &memory, e);
     if (rc)
         return rc < 0 ? -1 : 0;
+    if (!r->tune)
+        return stand_still(r, e);
     if (tune_begin(r->tune, e) || begin(r, &memory, e) || tune_run(r->tune, &is_done, e))
         return -1;
     if (!is_done)

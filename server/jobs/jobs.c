@@ -198,6 +198,7 @@ static void run_release(struct job_run *r)
 {
     job_board_free(r->board);
     tune_free(r->tune);
+    job_memory_release(r);
     tune_rows_free(r->data);
     tune_rows_free(r->valid);
 }
@@ -243,7 +244,7 @@ static int store_end_of(struct job_run *r, const struct err *e, struct err *why)
     return halts ? hold(r, e, why) : fail(r, e, why);
 }
 
-static void rest(struct jobs *j)
+void jobs_rest(struct jobs *j)
 {
     pthread_mutex_lock(&j->lock);
     if (!atomic_load(&j->stops))
@@ -262,7 +263,7 @@ static void give_up(struct job_run *r, const struct err *e)
         if (is_kept)
             log_event(LOG_ERROR, "a job's end cannot be stored", LOG_TEXT("job", r->job.id),
                       LOG_TEXT("why", why.msg));
-        rest(r->jobs);
+        jobs_rest(r->jobs);
     }
 }
 
@@ -281,18 +282,51 @@ static bool lost_engine(struct jobs *j)
     return true;
 }
 
+/* ---- whose job it is ----------------------------------------------------------------------- */
+
+bool jobs_in_hand(const struct jobs *j, const char *job)
+{
+    bool is_so = false;
+    for (size_t i = 0; i < j->n_worker; i++)
+        is_so = is_so || strcmp(j->worker[i].job, job) == 0;
+    return is_so;
+}
+
+/* The next job of the thread's stage that no other has. */
+static int take(struct jobs_worker *w, struct arena *a, struct job *out, struct err *e)
+{
+    struct jobs *j = w->jobs;
+    char all[sizeof j->worker / sizeof *j->worker * STORE_ID_BYTES] = "";
+    size_t n = 0;
+    pthread_mutex_lock(&j->take);
+    for (size_t i = 0; i < j->n_worker; i++)
+        n += (size_t)snprintf(all + n, sizeof all - n, "%s ", j->worker[i].job);
+    int rc = store_job_next(j->opt.store, w->states, engine_info(j->opt.engine)->fingerprint, all,
+                            a, out, e);
+    if (!rc)
+        snprintf(w->job, sizeof w->job, "%s", out->id);
+    pthread_mutex_unlock(&j->take);
+    return rc;
+}
+
+static void let_go(struct jobs_worker *w)
+{
+    pthread_mutex_lock(&w->jobs->take);
+    w->job[0] = 0;
+    pthread_mutex_unlock(&w->jobs->take);
+}
+
 /* One stage of one job; false: none is there, or the store cannot say. */
 static bool bring_on(struct jobs_worker *w, struct arena *a)
 {
     struct jobs *j = w->jobs;
     struct job_run r = {.jobs = j, .arena = a};
     struct err e = ERR_INIT;
-    if (store_job_next(j->opt.store, w->states, engine_info(j->opt.engine)->fingerprint, a, &r.job,
-                       &e)) {
+    if (take(w, a, &r.job, &e)) {
         if (e.code == ERR_NOT_FOUND)
             return false;
         log_event(LOG_ERROR, "jobs cannot be read", LOG_TEXT("why", e.msg));
-        rest(j);
+        jobs_rest(j);
         return true;
     }
     int rc = r.job.state == JOB_VALIDATING ? job_validate(&r, &e) : job_train(&r, &e);
@@ -315,9 +349,10 @@ static void *jobs_main(void *arg)
     arena_init(&a, JOB_BYTES_MAX);
     while (!atomic_load(&j->stops)) {
         if (bring_on(w, &a)) {
-            jobs_wake(j); /* the other may have to go on with it */
+            let_go(w);
+            jobs_wake(j); /* another may have to go on with it */
         } else {
-            if (w == &j->trainer)
+            if (w != j->worker)
                 jobs_sweep(j);
             sleep_for_mail(w);
         }
@@ -330,18 +365,33 @@ static void *jobs_main(void *arg)
 void jobs_wake(struct jobs *j)
 {
     pthread_mutex_lock(&j->lock);
-    j->validator.has_mail = j->trainer.has_mail = true;
+    for (size_t i = 0; i < j->n_worker; i++)
+        j->worker[i].has_mail = true;
     pthread_cond_broadcast(&j->wake);
     pthread_mutex_unlock(&j->lock);
 }
 
-static int start(struct jobs *j, struct jobs_worker *w, unsigned states, struct err *e)
+/* Where ranks share the model they train together. */
+static size_t trainers(const struct jobs_options *o)
 {
-    w->jobs = j;
-    w->states = states;
-    if (pthread_create(&w->thread, NULL, jobs_main, w))
-        return err_set(e, ERR_NO_MEMORY, "a job thread cannot be started");
-    w->has_thread = true;
+    int64_t n = o->at_once < 1 ? 1 : o->at_once < JOBS_AT_ONCE_MAX ? o->at_once : JOBS_AT_ONCE_MAX;
+    if (n == 1 || engine_info(o->engine)->n_rank <= 1)
+        return (size_t)n;
+    log_event(LOG_WARN, "ranks share the model: jobs train one after the other",
+              LOG_INT("jobs", n));
+    return 1;
+}
+
+static int start(struct jobs *j, struct err *e)
+{
+    for (size_t i = 0; i < j->n_worker; i++) {
+        struct jobs_worker *w = &j->worker[i];
+        w->jobs = j;
+        w->states = i ? 1u << JOB_QUEUED | 1u << JOB_RUNNING : 1u << JOB_VALIDATING;
+        if (pthread_create(&w->thread, NULL, jobs_main, w))
+            return err_set(e, ERR_NO_MEMORY, "a job thread cannot be started");
+        w->has_thread = true;
+    }
     return 0;
 }
 
@@ -349,11 +399,11 @@ struct jobs *jobs_new(const struct jobs_options *o, struct err *e)
 {
     struct jobs *j = xcalloc(1, sizeof *j);
     j->opt = *o;
+    j->n_worker = 1 + trainers(o);
+    pthread_mutex_init(&j->take, NULL);
     pthread_mutex_init(&j->lock, NULL);
     clock_cond_init(&j->wake);
-    if (sort_out(j, e) || jobs_publish_all(j, e) ||
-        start(j, &j->validator, 1u << JOB_VALIDATING, e) ||
-        start(j, &j->trainer, 1u << JOB_QUEUED | 1u << JOB_RUNNING, e)) {
+    if (sort_out(j, e) || jobs_publish_all(j, e) || start(j, e)) {
         jobs_free(j);
         return NULL;
     }
@@ -366,11 +416,11 @@ void jobs_free(struct jobs *j)
         return;
     atomic_store(&j->stops, true);
     jobs_wake(j);
-    if (j->validator.has_thread)
-        pthread_join(j->validator.thread, NULL);
-    if (j->trainer.has_thread)
-        pthread_join(j->trainer.thread, NULL);
+    for (size_t i = 0; i < j->n_worker; i++)
+        if (j->worker[i].has_thread)
+            pthread_join(j->worker[i].thread, NULL);
     jobs_kept_release(j);
+    pthread_mutex_destroy(&j->take);
     pthread_cond_destroy(&j->wake);
     pthread_mutex_destroy(&j->lock);
     free(j);

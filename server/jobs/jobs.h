@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The job threads. One takes the files of jobs that were made, and validates them; the other takes
- * jobs whose files are good, one at a time, and trains them on the weights that are being served,
- * while they are served: so what is wrong with a file is told at once, whatever trains. The store's
- * row is the truth: a job that a killed server was running goes on from its newest checkpoint when
- * the next server starts.
+ * The job threads. One takes the files of jobs that were made, and validates them; the others take
+ * jobs whose files are good, each one at a time, and train them on the weights that are being
+ * served, while they are served: so what is wrong with a file is told at once, whatever trains. The
+ * store's row is the truth: a job that a killed server was running goes on from its newest
+ * checkpoint when the next server starts.
+ *
+ * Jobs that train at once take turns at the compute threads, a step each (engine/base/gate.h: first
+ * come, first served). Each is a training of its own, with the bits that it has alone.
  *
  * Below the data directory:
  *   files/ID                what clients uploaded, and result files
@@ -15,8 +18,8 @@
  * Publishing is the row of store.tuned and a switch in the engine's registry: requests in flight
  * end on the version they began with.
  *
- * Where ranks share the model they all train (engine/train/beside.h). When one of them is gone the
- * server ends, and the job is one that a killed server was running.
+ * Where ranks share the model they all train (engine/train/beside.h), one job at a time. When one
+ * of them is gone the server ends, and the job is one that a killed server was running.
  *
  * Thread: any.
  */
@@ -37,6 +40,8 @@ struct metrics;
 struct store;
 struct wandb;
 
+enum { JOBS_AT_ONCE_MAX = 64 };
+
 struct jobs_options {
     struct engine *engine;         /* borrowed */
     struct store *store;           /* borrowed */
@@ -45,14 +50,16 @@ struct jobs_options {
     const char *board;             /* borrowed: where event files go; NULL: nowhere */
     struct wandb *wandb;           /* borrowed: is sent the same numbers; NULL: nobody is */
     int64_t min_examples;          /* fewer fail the job */
-    int64_t train_memory;          /* that a job may take; 0: what is free beside keys and values */
+    int64_t at_once;               /* jobs that train; 0: 1 */
+    int64_t train_memory;          /* that a job may take; 0: what is free beside keys and values,
+                                    * which they share */
     struct grader_outside graders; /* what graders of samples ask of others; but for who asks */
     int64_t graders_at_once;       /* samples that are graded at a time, of a job that asks any */
 };
 
-/* Publishes what was tuned before, and starts the thread. */
+/* Publishes what was tuned before, and starts the threads. */
 struct jobs *jobs_new(const struct jobs_options *o, struct err *e);
-void jobs_free(struct jobs *j); /* a running job stops behind a checkpoint, and goes on next time */
+void jobs_free(struct jobs *j); /* running jobs stop behind a checkpoint, and go on next time */
 
 void jobs_wake(struct jobs *j); /* a job was added, or asked to end */
 

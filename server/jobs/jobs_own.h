@@ -23,6 +23,13 @@ struct jobs_kept {
     struct tune_rows *data, *valid; /* owned; valid: NULL: none */
 };
 
+/* Of trainings that run at once, where they share what is free. */
+struct jobs_memory {
+    size_t all, taken; /* when the first of them began; what is planned of it */
+    int64_t n;         /* that run */
+    bool is_planned;   /* one plans, or waits for more */
+};
+
 struct jobs {
     struct jobs_options opt;
     struct jobs_worker {
@@ -30,12 +37,16 @@ struct jobs {
         unsigned states;   /* of the jobs that it brings on: bits 1 << state */
         pthread_t thread;
         bool has_thread, has_mail;
-    } validator, trainer;
-    pthread_mutex_t lock; /* of has_mail, the condition and kept */
+        char job[STORE_ID_BYTES];   /* under `take`: in hand; "": none */
+    } worker[1 + JOBS_AT_ONCE_MAX]; /* the first validates, the others train */
+    size_t n_worker;
+    pthread_mutex_t take; /* of jobs, and of what ended jobs left */
+    pthread_mutex_t lock; /* of has_mail, the condition, kept and memory */
     pthread_cond_t wake;
     atomic_bool stops;
     VEC(struct jobs_kept) kept; /* oldest first */
     size_t n_kept_bytes;
+    struct jobs_memory memory;
     int64_t n_loaded; /* tuned models, at the start */
 };
 
@@ -72,6 +83,7 @@ struct job_run {
     atomic_bool is_unasked;    /* its grader could not be asked, by no fault of the grader */
     struct job_grades *grades; /* owned: what samples were worth; NULL: not of a reinforcement */
     struct tune *tune;         /* owned: the training itself; NULL: not begun */
+    size_t planned;            /* of the memory; 0: nothing yet */
     struct job_board *board;   /* owned: its event file; NULL: none, or nothing was told yet */
     struct wandb_run *wandb;   /* owned: its run there; NULL as well */
     int64_t begin_us, begin_step; /* when this process began, behind which step */
@@ -117,10 +129,12 @@ void job_choose_epochs(struct job_hyper *h, int64_t n_row);
 enum { JOB_KEEP = 3 }; /* checkpoints */
 void job_ask(const struct job_run *r, struct tune_options *o);
 
-/* Makes the training, within the memory there is, and says in an event what it takes. 1: it does
- * not fit, and the job has failed. */
+/* Makes the training, within the memory that others leave, and says in an event what it takes;
+ * where it fits once others have ended it waits for that. 1: it does not fit, and the job has
+ * failed. 0 without a training: while it waited its end was wanted. */
 int job_plan(struct job_run *r, const struct tune_options *o, struct job_event *said,
              struct err *e);
+void job_memory_release(struct job_run *r); /* its training is gone */
 
 /* Of a job that goes on from a tuned model: where that lies, if it still is what it was when the
  * job was made. 1: it is not, and the job has failed. */
@@ -159,8 +173,11 @@ void job_board_free(struct job_board *b); /* NULL is fine */
 void job_wandb_add(struct job_run *r, int64_t step, const char *data);
 void job_wandb_end(struct job_run *r);
 
-/* Removes the training state of jobs that have ended. */
+/* Removes the training state of jobs that have ended, and are in no thread's hands. */
 void jobs_sweep(struct jobs *j);
+bool jobs_in_hand(const struct jobs *j, const char *job); /* under `take` */
+
+void jobs_rest(struct jobs *j); /* until something happens, or a second is over */
 
 /* Publishes all that the store knows. */
 int jobs_publish_all(struct jobs *j, struct err *e);

@@ -111,9 +111,9 @@ int store_job_list(struct store *s, const char *owner, const struct store_page *
 
 /* Of jobs in these states (bits 1 << state) one that a server was running when it died, of any
  * base, or the oldest that waits and is of this one: of its files, and once a step was taken in its
- * types too. ERR_NOT_FOUND: none. */
-int store_job_next(struct store *s, unsigned states, const char *fingerprint, struct arena *a,
-                   struct job *out, struct err *e);
+ * types too. None whose id stands in the text in_hand. ERR_NOT_FOUND: none. */
+int store_job_next(struct store *s, unsigned states, const char *fingerprint, const char *in_hand,
+                   struct arena *a, struct job *out, struct err *e);
 
 /* Those that wait, or are paused, and do not run over this base. */
 int store_job_strange(struct store *s, const char *fingerprint, struct arena *a, struct job **out,

@@ -181,20 +181,20 @@ int store_job_list(struct store *s, const char *owner, const struct store_page *
 /* What a fingerprint says before its colon names the files. */
 #define IS_OF_FILES "substr(fingerprint, 1, instr(fingerprint, ':')) = substr(?, 1, instr(?, ':'))"
 
-int store_job_next(struct store *s, unsigned states, const char *fingerprint, struct arena *a,
-                   struct job *out, struct err *e)
+int store_job_next(struct store *s, unsigned states, const char *fingerprint, const char *in_hand,
+                   struct arena *a, struct job *out, struct err *e)
 {
     const char *f = fingerprint;
     if (store_begin(s, e))
         return -1;
-    sqlite3_stmt *q =
-        store_query(s, e,
-                    "SELECT " READ " FROM job WHERE state IN (?, ?, ?) AND (? >> state) & 1 "
-                    "AND (state = ? OR "
-                    "fingerprint = ? OR (step = 0 AND " IS_OF_FILES ")) "
-                    "ORDER BY state = ? DESC, seq LIMIT 1",
-                    "iiiiittti", (int64_t)JOB_VALIDATING, (int64_t)JOB_QUEUED, (int64_t)JOB_RUNNING,
-                    (int64_t)states, (int64_t)JOB_RUNNING, f, f, f, (int64_t)JOB_RUNNING);
+    sqlite3_stmt *q = store_query(
+        s, e,
+        "SELECT " READ " FROM job WHERE state IN (?, ?, ?) AND (? >> state) & 1 "
+        "AND instr(?, id) = 0 AND (state = ? OR "
+        "fingerprint = ? OR (step = 0 AND " IS_OF_FILES ")) "
+        "ORDER BY state = ? DESC, seq LIMIT 1",
+        "iiiitittti", (int64_t)JOB_VALIDATING, (int64_t)JOB_QUEUED, (int64_t)JOB_RUNNING,
+        (int64_t)states, in_hand, (int64_t)JOB_RUNNING, f, f, f, (int64_t)JOB_RUNNING);
     return store_end(s, one(s, q, "any", a, out, e), e);
 }
 

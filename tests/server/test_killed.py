@@ -38,7 +38,7 @@ SEED = int(os.environ.get("TEST_SEED") or random.SystemRandom().randrange(1 << 3
 
 def serve(tmp, **more):
     return Tandem(MODEL, "--name", "tiny", "--data-dir", tmp / "data", "--no-access-log",
-                  "--kv-memory", "8M", "--max-lora-rank", "16", "--max-adapters", "32", **more)
+                  "--kv-memory", "8M", "--max-lora-rank", "16", "--max-adapters", "32", "--jobs", "2", **more)
 
 
 class World:

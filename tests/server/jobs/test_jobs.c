@@ -29,7 +29,7 @@ struct world {
     struct engine *engine;
     struct store *store;
     struct jobs *jobs;
-    int64_t train_memory;
+    int64_t train_memory, at_once;
     struct arena arena;
 };
 
@@ -42,6 +42,7 @@ static void jobs_begin(struct world *w)
                                               .store = w->store,
                                               .dir = w->dir,
                                               .min_examples = 10,
+                                              .at_once = w->at_once,
                                               .train_memory = w->train_memory},
                        &e);
     assert_good(w->jobs ? 0 : -1, &e);
@@ -127,7 +128,8 @@ static void put_rows(struct world *w, const char *id, int n)
     buf_release(&b);
 }
 
-static void put_job(struct world *w, const char *id, const char *file, int64_t epochs)
+static void put_job_of(struct world *w, const char *id, const char *file, const char *valid,
+                       const struct job_hyper *hyper)
 {
     struct err e = ERR_INIT;
     struct job found, j = {.id = id,
@@ -135,15 +137,21 @@ static void put_job(struct world *w, const char *id, const char *file, int64_t e
                            .model = "tiny",
                            .fingerprint = engine_info(w->engine)->fingerprint,
                            .training_file = file,
-                           .validation_file = epochs > 3 ? file : NULL,
+                           .validation_file = valid,
                            .suffix = "s",
                            .result_files = "[]",
-                           .hyper = {.n_epochs = epochs, .lr_multiplier = 20, .lora_rank = 4},
+                           .hyper = *hyper,
                            .created = (int64_t)time(NULL),
                            .seed = 42,
                            .trained_tokens = -1};
     assert_good(store_job_add(w->store, &j, NULL, NULL, "", 0, &w->arena, &found, &e), &e);
     jobs_wake(w->jobs);
+}
+
+static void put_job(struct world *w, const char *id, const char *file, int64_t epochs)
+{
+    put_job_of(w, id, file, epochs > 3 ? file : NULL,
+               &(struct job_hyper){.n_epochs = epochs, .lr_multiplier = 20, .lora_rank = 4});
 }
 
 static struct job get(struct world *w, const char *id)
@@ -524,6 +532,68 @@ static void memory_is_planned(void **state)
     assert_false(has_event(w, "ftjob-none", "started"));
 }
 
+/* From here on the one training that runs leaves nothing; what another one had is back first. */
+static void leave_nothing(struct world *w)
+{
+    struct jobs_memory *m = &w->jobs->memory;
+    for (bool is_alone = false; !is_alone; usleep(1000)) {
+        pthread_mutex_lock(&w->jobs->lock);
+        is_alone = m->n == 1;
+        if (is_alone)
+            m->all = m->taken;
+        pthread_mutex_unlock(&w->jobs->lock);
+    }
+}
+
+static void wait_for_event(struct world *w, const char *id, const char *words)
+{
+    for (int i = 0; i < WAIT_MS && !has_event(w, id, words); i++)
+        usleep(1000);
+    assert_true(has_event(w, id, words));
+}
+
+static void cancel(struct world *w, const char *id)
+{
+    struct err e = ERR_INIT;
+    assert_good(store_job_ask(w->store, "me", id, true, false, &e), &e);
+    assert_int_equal(wait_for(w, id, ENDS, 0).state, JOB_CANCELLED);
+}
+
+/* Faults: a job that is begun in memory that another has, or fails for it, or waits when there is
+ * enough again; a server that does not stop for one that waits. */
+static void memory_is_shared(void **state)
+{
+    struct world *w = *state;
+    jobs_end(w);
+    w->at_once = 3;
+    jobs_begin(w);
+    put_rows(w, "file-1", 12);
+    put_rows(w, "file-long", 5000);
+    put_job_of(w, "ftjob-long", "file-long", NULL,
+               &(struct job_hyper){.n_epochs = 50, .batch_size = 1, .lora_rank = 4});
+    wait_for(w, "ftjob-long", ENDS, 1);
+    put_job(w, "ftjob-beside", "file-1", 1);
+    assert_int_equal(wait_for(w, "ftjob-beside", ENDS, 0).state, JOB_SUCCEEDED);
+    leave_nothing(w);
+    put_job(w, "ftjob-waits", "file-1", 1);
+    wait_for_event(w, "ftjob-waits", "waits for memory");
+    put_job(w, "ftjob-behind", "file-1", 1);
+    assert_int_equal(get(w, "ftjob-waits").state, JOB_QUEUED);
+    jobs_end(w);
+    jobs_begin(w);
+    wait_for(w, "ftjob-long", ENDS, get(w, "ftjob-long").step + 1);
+    wait_for(w, "ftjob-waits", ENDS, 0);
+    wait_for(w, "ftjob-behind", ENDS, 0);
+    leave_nothing(w);
+    put_job(w, "ftjob-next", "file-1", 1);
+    wait_for_event(w, "ftjob-next", "waits for memory");
+    assert_int_equal(get(w, "ftjob-long").state, JOB_RUNNING);
+    cancel(w, "ftjob-long");
+    assert_int_equal(wait_for(w, "ftjob-next", ENDS, 0).state, JOB_SUCCEEDED);
+    assert_int_equal(get(w, "ftjob-waits").state, JOB_SUCCEEDED);
+    assert_int_equal(get(w, "ftjob-behind").state, JOB_SUCCEEDED);
+}
+
 static void *drop_all(void *arg)
 {
     struct world *w = arg;
@@ -630,6 +700,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(stopped_and_gone_on, setup, teardown),
         cmocka_unit_test_setup_teardown(full_training, setup, teardown),
         cmocka_unit_test_setup_teardown(memory_is_planned, setup, teardown),
+        cmocka_unit_test_setup_teardown(memory_is_shared, setup, teardown),
         cmocka_unit_test_setup_teardown(checkpoints_are_deleted_twice, setup, teardown),
         cmocka_unit_test_setup_teardown(nothing_is_said_behind_the_end, setup, teardown),
         cmocka_unit_test_setup_teardown(tuned_models_come_back, setup, teardown),

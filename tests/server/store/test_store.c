@@ -158,7 +158,7 @@ static void jobs(void **state)
     assert_int_equal(got.step, 3);
     assert_int_equal(got.seed, 2147483647);
     assert_null(got.error_code);
-    assert_good(store_job_next(s, ~0u, "f:bf16", &arena, &got, &e), &e);
+    assert_good(store_job_next(s, ~0u, "f:bf16", "", &arena, &got, &e), &e);
     assert_string_equal(got.id, "ftjob-1");
     for (int i = 2; i < 6; i++) {
         char id[16];
@@ -292,7 +292,7 @@ static void assert_next(struct store *s, const char *fingerprint, const char *id
     struct err e = ERR_INIT;
     struct job got, *list;
     size_t n;
-    int rc = store_job_next(s, ~0u, fingerprint, &arena, &got, &e);
+    int rc = store_job_next(s, ~0u, fingerprint, "", &arena, &got, &e);
     if (id) {
         assert_good(rc, &e);
         assert_string_equal(got.id, id);
@@ -321,6 +321,8 @@ static void bases(void **state)
     assert_good(store_job_add(s, &two, NULL, NULL, "", 0, &arena, &found, &e), &e);
     assert_good(store_job_add(s, &none, NULL, NULL, "", 0, &arena, &found, &e), &e);
     assert_next(s, "aa:bf16", "ftjob-1", 2);
+    assert_err(store_job_next(s, ~0u, "aa:bf16", "ftjob-0 ftjob-1 ", &arena, &found, &e), &e,
+               ERR_NOT_FOUND, "no such job");
     assert_next(s, "aa:int8", "ftjob-1", 2);
     assert_next(s, "bb:bf16", "ftjob-2", 2);
     assert_next(s, "bb:int8", NULL, 3);
