@@ -131,14 +131,22 @@ void gate_leave(struct gate *g, enum gate_class class)
     pthread_mutex_unlock(&g->lock);
 }
 
+/* Another training waits, serving does not, and this one has had its turn. */
+static bool is_anothers_turn(const struct gate *g, int64_t now)
+{
+    return waits(g, GATE_TRAIN) && !waits(g, GATE_SERVE) && now - g->take_us >= GATE_EACH_US &&
+           gate_meter_may_begin(&g->meter);
+}
+
 int64_t gate_go_on(struct gate *g)
 {
     pthread_mutex_lock(&g->lock);
     int64_t now = clock_us();
     end_piece(g, now);
     gate_meter_settle(&g->meter, now);
-    if (!gate_meter_may_go_on(&g->meter)) {
-        g->stat.n_yield++;
+    bool has_to = !gate_meter_may_go_on(&g->meter);
+    if (has_to || is_anothers_turn(g, now)) {
+        g->stat.n_yield += has_to;
         give_locked(g, GATE_TRAIN, now);
         take_locked(g, GATE_TRAIN);
     }

@@ -6,8 +6,8 @@
  * store's row is the truth: a job that a killed server was running goes on from its newest
  * checkpoint when the next server starts.
  *
- * Jobs that train at once take turns at the compute threads, a step each (engine/base/gate.h: first
- * come, first served). Each is a training of its own, with the bits that it has alone.
+ * Jobs that train at once take turns at the compute threads (engine/base/gate.h). Each is a
+ * training of its own, with the bits that it has alone.
  *
  * Below the data directory:
  *   files/ID                what clients uploaded, and result files

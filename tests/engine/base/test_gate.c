@@ -129,6 +129,38 @@ static void classes_alternate(void **state)
     who_is_next(GATE_TRAIN, 0, "ST"); /* the policy bounds nothing, the order holds */
 }
 
+static int64_t n_waiting(struct gate *g)
+{
+    return gate_stat(g).of[GATE_TRAIN].n_wait;
+}
+
+/* Faults: a training of long steps has the gate to the end of one, whoever waits; it comes back
+ * before all who waited had their turn, or never. */
+static void trainings_take_turns(void **state)
+{
+    (void)state;
+    char order[4] = "";
+    struct gate *g = gate_new((struct gate_policy){.share = 0});
+    struct guest guest[2] = {{g, GATE_TRAIN, 'A', order}, {g, GATE_TRAIN, 'B', order}};
+    pthread_t t[2];
+    gate_enter(g, GATE_TRAIN);
+    for (int i = 0; i < 2; i++) {
+        pthread_create(&t[i], NULL, visit, &guest[i]);
+        while (n_waiting(g) <= i)
+            usleep(100);
+    }
+    for (int i = 0; n_waiting(g) && i < LONG; i++) {
+        usleep(100);
+        gate_go_on(g); /* the long step's next piece */
+    }
+    assert_string_equal(order, "AB");
+    assert_int_equal(gate_stat(g).n_yield, 0); /* nobody was served */
+    gate_leave(g, GATE_TRAIN);
+    for (int i = 0; i < 2; i++)
+        pthread_join(t[i], NULL);
+    gate_free(g);
+}
+
 /* Fault: training whose share is zero goes on while a server has work, or never comes back. */
 static void zero_share_waits_for_idle(void **state)
 {
@@ -231,9 +263,13 @@ static void figures_add_up(void **state)
 int main(void)
 {
     const struct CMUnitTest test[] = {
-        cmocka_unit_test(two_servers_and_a_trainer), cmocka_unit_test(classes_alternate),
-        cmocka_unit_test(zero_share_waits_for_idle), cmocka_unit_test(serving_waits_for_one_piece),
-        cmocka_unit_test(policy_can_change),         cmocka_unit_test(figures_add_up),
+        cmocka_unit_test(two_servers_and_a_trainer),
+        cmocka_unit_test(classes_alternate),
+        cmocka_unit_test(trainings_take_turns),
+        cmocka_unit_test(zero_share_waits_for_idle),
+        cmocka_unit_test(serving_waits_for_one_piece),
+        cmocka_unit_test(policy_can_change),
+        cmocka_unit_test(figures_add_up),
     };
     return cmocka_run_group_tests(test, NULL, NULL);
 }
