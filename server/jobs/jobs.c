@@ -296,15 +296,22 @@ bool jobs_in_hand(const struct jobs *j, const char *job)
 static int take(struct jobs_worker *w, struct arena *a, struct job *out, struct err *e)
 {
     struct jobs *j = w->jobs;
+    char **last = &j->last[w != j->worker];
     char all[sizeof j->worker / sizeof *j->worker * STORE_ID_BYTES] = "";
     size_t n = 0;
     pthread_mutex_lock(&j->take);
     for (size_t i = 0; i < j->n_worker; i++)
         n += (size_t)snprintf(all + n, sizeof all - n, "%s ", j->worker[i].job);
-    int rc = store_job_next(j->opt.store, w->states, engine_info(j->opt.engine)->fingerprint, all,
-                            a, out, e);
-    if (!rc)
+    const struct store_turn turn = {.states = w->states,
+                                    .fingerprint = engine_info(j->opt.engine)->fingerprint,
+                                    .in_hand = all,
+                                    .last = *last ? *last : ""};
+    int rc = store_job_next(j->opt.store, &turn, a, out, e);
+    if (!rc) {
         snprintf(w->job, sizeof w->job, "%s", out->id);
+        free(*last);
+        *last = xstrdup(out->owner);
+    }
     pthread_mutex_unlock(&j->take);
     return rc;
 }
@@ -420,6 +427,8 @@ void jobs_free(struct jobs *j)
         if (j->worker[i].has_thread)
             pthread_join(j->worker[i].thread, NULL);
     jobs_kept_release(j);
+    free(j->last[0]);
+    free(j->last[1]);
     pthread_mutex_destroy(&j->take);
     pthread_cond_destroy(&j->wake);
     pthread_mutex_destroy(&j->lock);

@@ -40,6 +40,7 @@ struct jobs {
         char job[STORE_ID_BYTES];   /* under `take`: in hand; "": none */
     } worker[1 + JOBS_AT_ONCE_MAX]; /* the first validates, the others train */
     size_t n_worker;
+    char *last[2];        /* owned; under `take`: whose job was read last, and trained */
     pthread_mutex_t take; /* of jobs, and of what ended jobs left */
     pthread_mutex_t lock; /* of has_mail, the condition, kept and memory */
     pthread_cond_t wake;

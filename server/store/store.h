@@ -109,11 +109,19 @@ int store_job_get(struct store *s, const char *owner, const char *id, struct are
 int store_job_list(struct store *s, const char *owner, const struct store_page *page,
                    struct arena *a, struct job **out, size_t *n, bool *more, struct err *e);
 
-/* Of jobs in these states (bits 1 << state) one that a server was running when it died, of any
- * base, or the oldest that waits and is of this one: of its files, and once a step was taken in its
- * types too. None whose id stands in the text in_hand. ERR_NOT_FOUND: none. */
-int store_job_next(struct store *s, unsigned states, const char *fingerprint, const char *in_hand,
-                   struct arena *a, struct job *out, struct err *e);
+/* Whose turn it is: of jobs in these states one that a server was running when it died, of any
+ * base, or one that waits and is of this one: of its files, and once a step was taken in its types
+ * too. The owner with the fewest of them in hand is next, of several the one behind the last, and
+ * so round; of an owner the oldest. */
+struct store_turn {
+    unsigned states; /* bits 1 << state */
+    const char *fingerprint;
+    const char *in_hand; /* ids: none of these */
+    const char *last;    /* the owner whose job was taken last; "": none was */
+};
+/* ERR_NOT_FOUND: none. */
+int store_job_next(struct store *s, const struct store_turn *t, struct arena *a, struct job *out,
+                   struct err *e);
 
 /* Those that wait, or are paused, and do not run over this base. */
 int store_job_strange(struct store *s, const char *fingerprint, struct arena *a, struct job **out,

@@ -178,30 +178,31 @@ int store_job_list(struct store *s, const char *owner, const struct store_page *
     return *out ? 0 : -1;
 }
 
-/* What a fingerprint says before its colon names the files. */
-#define IS_OF_FILES "substr(fingerprint, 1, instr(fingerprint, ':')) = substr(?, 1, instr(?, ':'))"
+/* Of the base ?4; what a fingerprint says before its colon names the files. */
+#define IS_OF_BASE                                                                                 \
+    "(fingerprint = ?4 OR (step = 0 AND substr(fingerprint, 1, instr(fingerprint, ':')) = "        \
+    "substr(?4, 1, instr(?4, ':'))))"
 
-int store_job_next(struct store *s, unsigned states, const char *fingerprint, const char *in_hand,
-                   struct arena *a, struct job *out, struct err *e)
+int store_job_next(struct store *s, const struct store_turn *t, struct arena *a, struct job *out,
+                   struct err *e)
 {
-    const char *f = fingerprint;
     if (store_begin(s, e))
         return -1;
     sqlite3_stmt *q = store_query(
         s, e,
-        "SELECT " READ " FROM job WHERE state IN (?, ?, ?) AND (? >> state) & 1 "
-        "AND instr(?, id) = 0 AND (state = ? OR "
-        "fingerprint = ? OR (step = 0 AND " IS_OF_FILES ")) "
-        "ORDER BY state = ? DESC, seq LIMIT 1",
-        "iiiitittti", (int64_t)JOB_VALIDATING, (int64_t)JOB_QUEUED, (int64_t)JOB_RUNNING,
-        (int64_t)states, in_hand, (int64_t)JOB_RUNNING, f, f, f, (int64_t)JOB_RUNNING);
+        "SELECT " READ " FROM job WHERE seq IN (SELECT min(seq) FROM job WHERE state IN "
+        "(?1, ?2, ?3) AND (?5 >> state) & 1 AND instr(?6, id) = 0 AND (state = ?3 OR " IS_OF_BASE
+        ") GROUP BY owner, state) ORDER BY state = ?3 DESC, (SELECT count(*) FROM job AS o "
+        "WHERE o.owner = job.owner AND o.state IN (?1, ?2, ?3) AND (?5 >> o.state) & 1 "
+        "AND instr(?6, o.id)), owner <= ?7, owner, seq LIMIT 1",
+        "iiititt", (int64_t)JOB_VALIDATING, (int64_t)JOB_QUEUED, (int64_t)JOB_RUNNING,
+        t->fingerprint, (int64_t)t->states, t->in_hand, t->last);
     return store_end(s, one(s, q, "any", a, out, e), e);
 }
 
 int store_job_strange(struct store *s, const char *fingerprint, struct arena *a, struct job **out,
                       size_t *n, struct err *e)
 {
-    const char *f = fingerprint;
     VEC(struct job) list = {0};
     struct job j;
     int row = -1;
@@ -209,9 +210,9 @@ int store_job_strange(struct store *s, const char *fingerprint, struct arena *a,
         return -1;
     sqlite3_stmt *q = store_query(
         s, e,
-        "SELECT " READ " FROM job WHERE state IN (?, ?, ?) AND NOT coalesce("
-        "fingerprint = ? OR (step = 0 AND " IS_OF_FILES "), 0) ORDER BY seq LIMIT 1000",
-        "iiittt", (int64_t)JOB_VALIDATING, (int64_t)JOB_QUEUED, (int64_t)JOB_PAUSED, f, f, f);
+        "SELECT " READ " FROM job WHERE state IN (?1, ?2, ?3) AND NOT coalesce(" IS_OF_BASE
+        ", 0) ORDER BY seq LIMIT 1000",
+        "iiit", (int64_t)JOB_VALIDATING, (int64_t)JOB_QUEUED, (int64_t)JOB_PAUSED, fingerprint);
     while (q && (row = store_row(s, q, e)) == 1 && (row = take(q, a, &j, e)) == 0)
         vec_push(&list, j);
     sqlite3_finalize(q);

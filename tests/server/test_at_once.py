@@ -6,7 +6,7 @@ each makes, beside others that end, are cancelled, or are killed with it.
 Faults they can catch: a job that waits behind a longer one; two threads with one job; an adapter, a
 loss or a curve that depends on who trains beside it; a cancellation that ends another's training, or
 leaves its folder; a server that is killed, or stops, with several at work, and goes on with fewer, or
-to other bits.
+to other bits; a key whose many jobs keep out another's.
 
 Standard library only."""
 import pathlib
@@ -18,7 +18,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from serving import ENDLESS, Cases, Tandem, scratch  # noqa: E402
 from test_continued import kill  # noqa: E402
 from test_preferences import PAIRS, dpo  # noqa: E402
-from test_tuning import JOBS, MODEL, Client, rows  # noqa: E402
+from test_tuning import ANN, BOB, JOBS, KEYS, MODEL, Client, rows  # noqa: E402
 
 
 def supervised(**hyper):
@@ -102,10 +102,28 @@ def ended_together(tmp):
     return "two jobs, killed twice and stopped once while both train: each as alone"
 
 
+def keys_take_turns(tmp):
+    (tmp / "keys").write_text(KEYS)
+    with serve(tmp, "--jobs", 1, "--api-key-file", tmp / "keys") as s:
+        ann, bob = Client(s, ANN), Client(s, BOB)
+        endless = (rows(ENDLESS), supervised(n_epochs=50), 9)
+        jobs = [put(ann, endless) for _ in range(3)]
+        ann.wait_step(jobs[0], 1)
+        short = put(bob, SHORT[0])
+        for c, job in ((ann, jobs[1]), (ann, jobs[2]), (bob, short)):
+            c.wait(job, ("queued",))
+        assert ann.ask("POST", f"{JOBS}/{jobs[0]}/cancel").status == 200
+        bob.done(short)  # behind two endless ones it would not be
+        ann.wait_step(jobs[1], 1)
+        assert ann.look(jobs[2])["status"] == "queued"
+    return "bob's one job goes before ann's second and third, which are older"
+
+
 def main():
     cases = Cases()
     with scratch() as tmp:
-        for name, case in (("beside others", beside_others), ("ended together", ended_together)):
+        for name, case in (("beside others", beside_others), ("ended together", ended_together),
+                           ("keys take turns", keys_take_turns)):
             (tmp / case.__name__).mkdir()
             cases.run(name, lambda case=case: case(tmp / case.__name__))
     return cases.end()

@@ -133,6 +133,15 @@ static void places(void **state)
     store_free(s);
 }
 
+/* The job whose turn it is, of all states. */
+static int next_of(struct store *s, const char *fingerprint, const char *in_hand, const char *last,
+                   struct job *out, struct err *e)
+{
+    const struct store_turn t = {
+        .states = ~0u, .fingerprint = fingerprint, .in_hand = in_hand, .last = last};
+    return store_job_next(s, &t, &arena, out, e);
+}
+
 /* Faults: a state that jumps, an event without its change or a change without its event. */
 static void jobs(void **state)
 {
@@ -158,7 +167,7 @@ static void jobs(void **state)
     assert_int_equal(got.step, 3);
     assert_int_equal(got.seed, 2147483647);
     assert_null(got.error_code);
-    assert_good(store_job_next(s, ~0u, "f:bf16", "", &arena, &got, &e), &e);
+    assert_good(next_of(s, "f:bf16", "", "", &got, &e), &e);
     assert_string_equal(got.id, "ftjob-1");
     for (int i = 2; i < 6; i++) {
         char id[16];
@@ -292,7 +301,7 @@ static void assert_next(struct store *s, const char *fingerprint, const char *id
     struct err e = ERR_INIT;
     struct job got, *list;
     size_t n;
-    int rc = store_job_next(s, ~0u, fingerprint, "", &arena, &got, &e);
+    int rc = next_of(s, fingerprint, "", "", &got, &e);
     if (id) {
         assert_good(rc, &e);
         assert_string_equal(got.id, id);
@@ -321,8 +330,8 @@ static void bases(void **state)
     assert_good(store_job_add(s, &two, NULL, NULL, "", 0, &arena, &found, &e), &e);
     assert_good(store_job_add(s, &none, NULL, NULL, "", 0, &arena, &found, &e), &e);
     assert_next(s, "aa:bf16", "ftjob-1", 2);
-    assert_err(store_job_next(s, ~0u, "aa:bf16", "ftjob-0 ftjob-1 ", &arena, &found, &e), &e,
-               ERR_NOT_FOUND, "no such job");
+    assert_err(next_of(s, "aa:bf16", "ftjob-0 ftjob-1 ", "", &found, &e), &e, ERR_NOT_FOUND,
+               "no such job");
     assert_next(s, "aa:int8", "ftjob-1", 2);
     assert_next(s, "bb:bf16", "ftjob-2", 2);
     assert_next(s, "bb:int8", NULL, 3);
@@ -335,6 +344,49 @@ static void bases(void **state)
     two.state = JOB_RUNNING;
     assert_good(store_job_move(s, &two, 1u << JOB_QUEUED, NULL, &e), &e);
     assert_next(s, "aa:bf16", "ftjob-2", 1);
+    store_free(s);
+}
+
+static void assert_turn(struct store *s, const char *in_hand, const char *last, const char *id)
+{
+    struct err e = ERR_INIT;
+    struct job got;
+    assert_good(next_of(s, "f:bf16", in_hand, last, &got, &e), &e);
+    assert_string_equal(got.id, id);
+}
+
+/* Faults: a key whose many jobs keep out another's first; one that has a second job at work while
+ * another has none; a key that is passed over in its turn; a job that ran when its server died and
+ * waits for one that did not. */
+static void keys_take_turns(void **state)
+{
+    struct store *s = open_store();
+    struct err e = ERR_INIT;
+    static const struct {
+        const char *id, *owner;
+    } row[] = {{"ftjob-a1", "ann"}, {"ftjob-a2", "ann"}, {"ftjob-a3", "ann"},
+               {"ftjob-b1", "bob"}, {"ftjob-b2", "bob"}, {"ftjob-c1", "cyd"}};
+    struct job found, j;
+    (void)state;
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        j = job_of(row[i].id, row[i].owner);
+        j.fingerprint = "f:bf16";
+        assert_good(store_job_add(s, &j, NULL, NULL, "", 0, &arena, &found, &e), &e);
+    }
+    assert_turn(s, "", "", "ftjob-a1");
+    assert_turn(s, "", "ann", "ftjob-b1");
+    assert_turn(s, "", "bob", "ftjob-c1");
+    assert_turn(s, "", "bud", "ftjob-c1");
+    assert_turn(s, "", "cyd", "ftjob-a1");
+    assert_turn(s, "ftjob-a1 ", "cyd", "ftjob-b1");
+    assert_turn(s, "ftjob-a1 ftjob-b1 ftjob-c1 ", "ann", "ftjob-b2");
+    assert_turn(s, "ftjob-a1 ftjob-b1 ftjob-b2 ", "ann", "ftjob-c1");
+    assert_turn(s, "ftjob-a1 ftjob-b1 ftjob-b2 ftjob-c1 ", "ann", "ftjob-a2");
+    assert_turn(s, "ftjob-b1 ftjob-b2 ftjob-c1 ", "ann", "ftjob-a1");
+    j = job_of("ftjob-a3", "ann");
+    j.state = JOB_RUNNING;
+    assert_good(store_job_move(s, &j, 1u << JOB_QUEUED, NULL, &e), &e);
+    assert_turn(s, "ftjob-a1 ", "ann", "ftjob-a3");
     store_free(s);
 }
 
@@ -468,6 +520,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(strange_databases, setup, teardown),
         cmocka_unit_test_setup_teardown(held_files, setup, teardown),
         cmocka_unit_test_setup_teardown(bases, setup, teardown),
+        cmocka_unit_test_setup_teardown(keys_take_turns, setup, teardown),
         cmocka_unit_test_setup_teardown(older_form, setup, teardown),
         cmocka_unit_test_setup_teardown(killed_while_writing, setup, teardown),
     };
