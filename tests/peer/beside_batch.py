@@ -3,6 +3,7 @@
 """What a batch costs those who wait: streams of a server, quiet and beside a batch, in turn.
 
     tests/peer/beside_batch.py MODEL [--tandem build/tandem] [--rounds 7] [--clients 4] [--streams 64] [--lines 5000]
+                               [--batch-floor 0.5]
 
 A round is the same load twice (`tandem bench serve`): while the batch's requests are answered, and while none is. A
 line for each figure: the median over the rounds of beside over quiet, with the quarter and three quarters of them.
@@ -70,9 +71,11 @@ def main():
     parser.add_argument("--tandem", default="build/tandem")
     for name, value in (("rounds", 7), ("clients", 4), ("streams", 64), ("lines", 5000)):
         parser.add_argument(f"--{name}", type=int, default=value)
+    parser.add_argument("--batch-floor", type=float, default=0.5)
     a = parser.parse_args()
     ratios, n_batch = {}, 0
-    with serving.scratch() as tmp, serving.Tandem(a.model, "--ctx", 1024, "--data-dir", tmp / "data") as server:
+    options = ("--ctx", 1024, "--batch-floor", a.batch_floor)
+    with serving.scratch() as tmp, serving.Tandem(a.model, *options, "--data-dir", tmp / "data") as server:
         load(a.tandem, server, a)  # warm
         for _ in range(a.rounds):
             quiet = figures(load(a.tandem, server, a))
