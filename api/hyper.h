@@ -32,7 +32,8 @@ struct job_hyper {
     int64_t n_epochs, batch_size, lora_rank, warmup_steps, max_length, checkpoint_steps,
         early_stopping;
     double lr_multiplier, lora_alpha, lora_dropout, weight_decay, max_grad_norm, checkpoint_minutes;
-    double lora_lr_ratio, noise, learning_rate, warmup_ratio, beta, gamma, clip_range, kl_weight;
+    double lora_lr_ratio, noise, distill, learning_rate, warmup_ratio, beta, gamma, clip_range,
+        kl_weight;
     double compute_multiplier, desirable_weight, undesirable_weight, scale;
     int64_t group_size, max_completion_tokens, advantage, eval_interval, eval_samples;
     int64_t training_type, optimizer, schedule, long_rows, result, activation_checkpointing,

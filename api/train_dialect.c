@@ -96,6 +96,24 @@ static bool has(const json_t *row, const char *name)
     return json_object_get(row, name) != NULL;
 }
 
+/* A request's messages and what it was answered: the answer is the last message, with what was told
+ * of its tokens. */
+static int put_choice(struct api_reader *r, json_t *row)
+{
+    const json_t *choices = json_object_get(row, "choices"), *choice = json_array_get(choices, 0);
+    json_t *answer = json_object_get(choice, "message");
+    json_t *logprobs = json_object_get(choice, "logprobs");
+    if (json_array_size(choices) != 1)
+        return param_bad(r, "choices", "must hold one answer: of several each is a row");
+    json_t *messages = json_copy(json_object_get(row, "messages")), *last = json_copy(answer);
+    if (logprobs)
+        json_object_set(last, "logprobs", logprobs);
+    json_array_append_new(messages, last);
+    json_object_set_new(row, "messages", messages);
+    json_object_del(row, "choices");
+    return 0;
+}
+
 int train_dialect(struct api_reader *r, const json_t **row)
 {
     int (*put)(struct api_reader * r, json_t * row) =
@@ -103,10 +121,15 @@ int train_dialect(struct api_reader *r, const json_t **row)
         : has(*row, "instruction") && has(*row, "output")     ? put_instruction
         : has(*row, "text")                                   ? put_text
                                                               : NULL;
+    bool is_answered = json_is_array(json_object_get(*row, "messages")) &&
+                       json_is_object(json_object_get(
+                           json_array_get(json_object_get(*row, "choices"), 0), "message"));
     bool is_ours = has(*row, "messages") || has(*row, "preferred_output") ||
                    has(*row, "non_preferred_output") ||
                    (has(*row, "prompt") && has(*row, "completion"));
-    if (!put || is_ours)
+    if (is_answered)
+        put = put_choice;
+    if (!put || (is_ours && !is_answered))
         return 0;
     json_t *copy = json_copy((json_t *)(uintptr_t)*row);
     if (!copy)

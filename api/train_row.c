@@ -10,6 +10,7 @@
 
 #include "api/messages.h"
 #include "api/train_dialect.h"
+#include "api/train_teacher.h"
 
 static const double ROW_WEIGHT_MIN = 1e-3, ROW_WEIGHT_MAX = 1e3;
 
@@ -65,6 +66,12 @@ static int read_functions(struct api_reader *r, const json_t *v, struct train_ex
     return read_tools(r, "functions", json_is_array(v) ? tools : v, out);
 }
 
+static bool is_said(const json_t *row, const char *name)
+{
+    const json_t *v = json_object_get(row, name);
+    return v && !json_is_null(v);
+}
+
 static bool is_assistant(const json_t *message)
 {
     const json_t *role = json_object_get(message, "role");
@@ -86,6 +93,8 @@ static int read_verdict(struct api_reader *r, const json_t *row, struct train_ex
     const char *word = json_string_value(v);
     if (!v || json_is_null(v))
         return param_bad(r, "label", "is needed: true, or \"desirable\", or the contrary");
+    if (out->n_teacher)
+        return param_bad(r, "logprobs", "are for the method 'supervised'");
     bool is_good = json_is_true(v) || (word && strcmp(word, "desirable") == 0);
     out->is_undesirable = json_is_false(v) || (word && strcmp(word, "undesirable") == 0);
     if (!is_good && !out->is_undesirable)
@@ -125,6 +134,7 @@ static int read_chat(struct api_reader *r, const json_t *row, struct train_examp
     const json_t *functions = json_object_get(row, "functions");
     out->kind = TRAIN_CHAT;
     if (read_weights(r, messages, out) || read_row_weight(r, row, out) ||
+        train_teacher(r, row, messages, out) ||
         api_messages(r, "messages", messages, &out->messages))
         return -1;
     if (!has_assistant(messages))
@@ -150,6 +160,9 @@ static int read_output(struct api_reader *r, const char *name, const json_t *row
     for (size_t i = 0; i < json_array_size(v); i++)
         if (!is_assistant(json_array_get(v, i)))
             return param_bad(r, name, "message %zu: must be one of the assistant", i);
+    for (size_t i = 0; i < json_array_size(v); i++)
+        if (is_said(json_array_get(v, i), "logprobs"))
+            return param_bad(r, name, "message %zu: 'logprobs' are for the method 'supervised'", i);
     if (api_messages(r, name, v, &end))
         return -1;
     int rc = jv_list(r->arena, out, &e);
@@ -220,7 +233,8 @@ static int check_member(struct api_reader *r, enum train_example_kind kind, cons
     } not_ours[] = {{"weight", "pairs and texts all count alike"},
                     {"system", "it is a message whose role is 'system'"},
                     {"chat_template_kwargs", "rows are rendered as requests without any"},
-                    {"images", "a row is text alone"}};
+                    {"images", "a row is text alone"},
+                    {"logprobs", "they are for 'messages', of the method 'supervised'"}};
     if (kind != TRAIN_PREFERENCE && strcmp(name, "label") == 0 && json_is_boolean(v))
         return param_bad(r, name,
                          "is of preferences without pairs: they are for the method "
@@ -254,8 +268,8 @@ static void note_unread(struct train_said *said, const char *name)
 static int check_members(struct api_reader *r, const json_t *row, enum train_example_kind kind,
                          bool has_label, struct train_said *said)
 {
-    static const char *const chat[] = {"messages", "tools", "functions", "parallel_tool_calls",
-                                       "weight",   NULL};
+    static const char *const chat[] = {"messages", "tools",    "functions", "parallel_tool_calls",
+                                       "weight",   "logprobs", NULL};
     static const char *const text[] = {"prompt", "completion", "weight", NULL};
     static const char *const pair[] = {"input", "preferred_output", "non_preferred_output", NULL};
     static const char *const *const known[] = {
@@ -303,12 +317,6 @@ static int read_one(struct api_reader *r, const json_t *row, const char *name,
     out->text[out->n_text].p = json_string_value(v);
     out->text[out->n_text++].n = json_string_length(v);
     return 0;
-}
-
-static bool is_said(const json_t *row, const char *name)
-{
-    const json_t *v = json_object_get(row, name);
-    return v && !json_is_null(v);
 }
 
 static int read_anchor(struct api_reader *r, const json_t *row, struct train_example *out)

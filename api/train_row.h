@@ -3,10 +3,11 @@
  * One line of a training file: a conversation {"messages", "tools"} whose assistant messages may
  * have a weight of 0 or 1; {"prompt", "completion"}; or a preference {"input": {"messages",
  * "tools"}, "preferred_output", "non_preferred_output"}, whose outputs are messages of the
- * assistant. Where rows are judged one by one the first two have a "label": true or false, or
- * "desirable" or "undesirable". Where texts are wanted that become vectors, {"anchor", "positive",
- * "negative"} or {"text", "text_pair", "label"}. Conversations are read as requests are; rows of
- * other trainers become these first (api/train_dialect.h).
+ * assistant. A conversation may have what a teacher told of its answers' tokens
+ * (api/train_teacher.h). Where rows are judged one by one the first two have a "label": true or
+ * false, or "desirable" or "undesirable". Where texts are wanted that become vectors, {"anchor",
+ * "positive", "negative"} or {"text", "text_pair", "label"}. Conversations are read as requests
+ * are; rows of other trainers become these first (api/train_dialect.h).
  *
  * Memory: everything lies in the arena, or in the JSON tree that it holds.
  * Thread: any.

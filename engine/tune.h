@@ -57,10 +57,10 @@ int tune_rows_line(struct tune_rows *r, int fd, int64_t example, size_t max, str
                    struct err *e);
 
 struct tune_rows_info {
-    int64_t n_example, n_chat; /* lines that are not blank; of these: conversations */
-    int64_t n_row, n_learn;    /* examples with something to learn; tokens to be learned */
-    int64_t n_tok_cut;         /* tokens that were cut off */
-    int64_t max_tok;           /* of a row */
+    int64_t n_example, n_chat;   /* lines that are not blank; of these: conversations */
+    int64_t n_row, n_learn;      /* examples with something to learn; tokens to be learned */
+    int64_t n_taught, n_tok_cut; /* examples that a teacher spoke of; tokens that were cut off */
+    int64_t max_tok;             /* of a row */
     size_t bytes;
     enum train_fault fault; /* of the last error */
 };
@@ -131,7 +131,7 @@ struct tune_options {
     struct train_lora lora;             /* but for its targets, which are: */
     const char *targets;                /* "q_proj,v_proj"; "": every product */
     struct train_ancestor ancestor;     /* that it goes on from, made as lora says; else zeros */
-    double lr, decay, max_norm, scale, noise; /* scale: of anchors' cosines; 0: 20 */
+    double lr, decay, max_norm, distill, noise, scale; /* the last of anchors' cosines; 0: 20 */
     enum train_schedule schedule;
     int64_t warmup, n_epoch, batch;
     double warmup_ratio; /* of all steps, where warmup is 0 */

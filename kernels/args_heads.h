@@ -26,6 +26,32 @@ struct k_ce { /* ce_fwd folds logits[m, n] of entries [lo, lo + n) into state, n
 
 float k_ce_lse(const struct k_ce_state *s); /* max + log(sum): log-prob is logit - lse */
 
+/* Rows whose loss is -sum share * log-prob of some tokens, and -rest * that of all others together:
+ * shares and rest sum to 1. ce_take leaves -infinity where these tokens stood, so that ce_fwd over
+ * what is left gives `others`, and ce_bwd over it the gradient but for two things, which ce_put
+ * does behind it: the others' is multiplied by 1 - rest / (their probability), and these tokens' is
+ * (exp(logit - lse) - share) * dloss. Rows that name no token stay as ce_bwd has them, and so does
+ * one of which a share is 1. */
+struct k_ce_top {  /* unit: a row */
+    float *logits; /* [m, n]: the whole vocabulary */
+    int64_t ld, m, n, n_top;
+    const int32_t *id;                       /* [m, n_top] each once; -1 behind the last */
+    const float *share;                      /* [m, n_top] */
+    const float *rest;                       /* [m] */
+    float *logit;                            /* [m, n_top] of them, 0 behind the last */
+    const struct k_ce_state *state, *others; /* [m] of all tokens; of all but these */
+    const float *dloss;                      /* [m] */
+    float cap;                               /* as k_ce's */
+};
+
+/* Log-probability of the others, which is no less than this. */
+#define K_CE_LEAST (-80.0f)
+static inline float k_ce_others(float lse_others, float lse)
+{
+    float x = lse_others - lse;
+    return x > K_CE_LEAST ? x : K_CE_LEAST;
+}
+
 struct k_pool { /* mean_pool: y[s] = mean of x rows of s; mean_pool_bwd: x is dy, y is dx */
     const float *x;
     float *y;

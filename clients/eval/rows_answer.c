@@ -51,7 +51,7 @@ int eval_read_answer(struct eval_line *l, struct err *e)
     int rc = eval_line_example(l, l->text, l->n_text, &d, &last, e);
     if (!rc)
         rc = eval_line_piece(l, 0, e) ||
-                     eval_line_put(l, d.id.at, d.id.n, (struct row_part){0, 0}, e)
+                     eval_line_put(l, d.id.at, d.id.n, (struct row_part){.lo = 0}, e)
                  ? -1
                  : 0;
     for (size_t i = 0; i < d.id.n && !rc; i++)

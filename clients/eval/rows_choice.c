@@ -43,7 +43,7 @@ static int put_behind_prompt(struct eval_line *l, const json_t *prompt, const js
         rc = first < 0 ? err_set(e, ERR_BAD_INPUT,
                                  "'prompt' is empty, and the model has no token "
                                  "that a text begins with")
-                       : eval_line_put(l, &first, 1, (struct row_part){0, 0}, e);
+                       : eval_line_put(l, &first, 1, (struct row_part){.lo = 0}, e);
     if (!rc)
         rc = eval_line_put(l, list.id, list.n, part, e);
     tok_list_release(&list);

@@ -25,7 +25,7 @@ static int64_t count_words(const char *text, size_t n)
 static int put_windows(struct eval_line *l, const struct tok_list *list, struct err *e)
 {
     const int32_t first = eval_line_first(l);
-    const struct row_part none = {0, 0};
+    const struct row_part none = {.lo = 0};
     size_t done = 0, window = (size_t)l->window, k;
     for (; done < list->n; done += k) {
         k = list->n - done < window ? list->n - done : window;
@@ -35,7 +35,7 @@ static int put_windows(struct eval_line *l, const struct tok_list *list, struct 
             (!done && first >= 0 && eval_line_put(l, &first, 1, none, e)))
             return -1;
         /* without a first token there is nothing that the text's own could be told from */
-        struct row_part counted = {before + (!done && first < 0), before + k};
+        struct row_part counted = {.lo = before + (!done && first < 0), .hi = before + k};
         if (eval_line_put(l, list->id + done - before, before + k, counted, e))
             return -1;
     }

@@ -142,7 +142,10 @@ static int read_file(struct train *t, const char *path, struct dataset *d, struc
         return err_wrap(e, "%s", path);
     if (speaks(t))
         say_file(path, d, &f, said.unread);
-    return 0;
+    return d == &t->data && t->v->distill > 0 && d->n_taught == 0
+               ? err_set(e, ERR_BAD_INPUT,
+                         "--distill-weight: no row of %s has 'logprobs' of a teacher", path)
+               : 0;
 }
 
 static int check_given(const struct train_values *v, struct err *e)

@@ -158,6 +158,7 @@ int train_fill(struct train *t, const struct train_ranks *ranks, struct tuning_o
     o->train.lora.dropout = v->dropout;
     o->train.lora.lr_ratio = v->lora_lr_ratio;
     o->train.noise = v->noise;
+    o->train.distill = v->distill;
     o->ancestor = t->ancestor;
     o->train.has_ancestor = v->from != NULL;
     if (train_of_preferences(v)) {

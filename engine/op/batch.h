@@ -29,6 +29,16 @@ struct batch_scale {
     float by;
 };
 
+/* Tokens of which a teacher says how likely they are at each row wanted, and what of the row's loss
+ * is theirs: see struct k_ce_top. n_top 0: nobody says anything. */
+struct batch_top {
+    int64_t n_top;
+    int32_t *id;               /* [n_out, n_top] -1: no more */
+    float *share, *rest;       /* [n_out, n_top], [n_out] */
+    float *logit;              /* [n_out, n_top] what the forward found of them, */
+    struct k_ce_state *others; /* [n_out] and of all others */
+};
+
 /* The load of experts in training, which a loss balances: each layer with a mixture leaves the
  * bounds of its map, and what its router gives each expert over all rows. */
 struct batch_balance {
@@ -75,6 +85,7 @@ struct batch {
     uint64_t
         *lora_of; /* [cap[DIM_GROUP]] version of each group's adapter, 0: none; NULL: unasked */
 
+    struct batch_top top;
     struct batch_balance balance;
     struct batch_parts part;
     float *dq_part; /* room for the parts of attention's dq (kernels/args_attn.h), or NULL */

@@ -20,6 +20,10 @@
  * same kernel over the same chunks of the vocabulary (K_CE_CHUNK), so both report the same bits.
  * The input's rounding is op round's, a run at a time.
  *
+ * A row's loss may be shares of tokens that a teacher names, and of all others together (struct
+ * batch_top). These tokens are taken out of the logits, once they are folded, so that what is left
+ * is folded by itself: the others' sum has all its digits even where they are a millionth of it.
+ *
  * Ranks that share the model have a part of the lm_head each: of a run every rank computes its part
  * of the logits, all gather them and fold them whole, as serving does, and each takes the gradients
  * of its own part on; those of the input are parts of a sum.
@@ -212,8 +216,9 @@ static void cap_logits(struct op_ctx *c, const struct run *r)
     launch(c, K_softcap, &a, sizeof a);
 }
 
-/* Kernel k over the run's logits, chunk by chunk; chunk 0 starts the state. */
-static void over_chunks(struct op_ctx *c, const struct run *r, enum kernel_id k)
+/* Kernel k over the run's logits, chunk by chunk; chunk 0 starts the state, of the first row. */
+static void over_chunks(struct op_ctx *c, const struct run *r, enum kernel_id k,
+                        struct k_ce_state *state)
 {
     int64_t n = r->at->n_vocab;
     for (int64_t lo = 0; lo < n; lo += K_CE_CHUNK) {
@@ -223,11 +228,50 @@ static void over_chunks(struct op_ctx *c, const struct run *r, enum kernel_id k)
                          .lo = lo,
                          .n = n - lo < K_CE_CHUNK ? n - lo : K_CE_CHUNK,
                          .target = c->batch->target + r->lo,
-                         .state = (struct k_ce_state *)(void *)c->out[0].p + r->lo,
+                         .state = state + r->lo,
                          .dloss = c->batch->dloss + r->lo,
                          .cap = r->at->cap};
         launch(c, k, &a, sizeof a);
     }
+}
+
+/* Of tokens that are named: kernel k over whole rows. */
+static void over_named(struct op_ctx *c, const struct run *r, enum kernel_id k,
+                       const struct k_ce_state *state)
+{
+    const struct batch_top *top = &c->batch->top;
+    struct k_ce_top a = {.logits = r->logits,
+                         .ld = r->ld,
+                         .m = r->m,
+                         .n = r->at->n_vocab,
+                         .n_top = top->n_top,
+                         .id = top->id + r->lo * top->n_top,
+                         .share = top->share + r->lo * top->n_top,
+                         .rest = top->rest + r->lo,
+                         .logit = top->logit + r->lo * top->n_top,
+                         .state = state + r->lo,
+                         .others = top->others + r->lo,
+                         .dloss = c->batch->dloss + r->lo,
+                         .cap = r->at->cap};
+    launch(c, k, &a, sizeof a);
+}
+
+/* Logits [m, n_vocab] -> the rows' sums. */
+static void fold(struct op_ctx *c, const struct run *r, struct k_ce_state *state)
+{
+    over_chunks(c, r, K_ce_fwd, state);
+    if (!c->batch->top.n_top)
+        return;
+    over_named(c, r, K_ce_take, state);
+    over_chunks(c, r, K_ce_fwd, c->batch->top.others);
+}
+
+/* Logits -> their gradients. */
+static void differ(struct op_ctx *c, const struct run *r, struct k_ce_state *state)
+{
+    over_chunks(c, r, K_ce_bwd, state);
+    if (c->batch->top.n_top)
+        over_named(c, r, K_ce_put, state);
 }
 
 static void weight_gradient(struct op_ctx *c, const struct run *r)
@@ -282,6 +326,7 @@ static void forward(struct op_ctx *c)
 {
     const struct param *lm_head = lm_head_of(c->node);
     int64_t m = op_rows(c, DIM_OUT), step = run_rows(attr_of(c->node)->n_vocab, m);
+    struct k_ce_state *state = (struct k_ce_state *)(void *)c->out[0].p;
     struct run r = first_run(c, step);
     for (; r.lo < m; r.lo += step) {
         r.m = m - r.lo < step ? m - r.lo : step;
@@ -290,10 +335,10 @@ static void forward(struct op_ctx *c)
             gather_logits(c, &r);
         if (r.at->cap > 0)
             cap_logits(c, &r);
-        over_chunks(c, &r, K_ce_fwd);
+        fold(c, &r, state);
         if (!c->save)
             continue;
-        over_chunks(c, &r, K_ce_bwd);
+        differ(c, &r, state);
         if (lm_head->grad)
             weight_gradient(c, &r);
         input_gradient(c, &r);

@@ -37,6 +37,14 @@ static size_t lay_out(struct batch *b, const struct inputs_caps *caps, char *bas
         b->dloss = carve(&c, n[DIM_OUT], sizeof *b->dloss);
         b->dropout_key = carve(&c, n[DIM_TOK], sizeof *b->dropout_key);
     }
+    b->top.n_top = caps->n_top;
+    if (caps->n_top) {
+        b->top.id = carve(&c, n[DIM_OUT] * caps->n_top, sizeof *b->top.id);
+        b->top.share = carve(&c, n[DIM_OUT] * caps->n_top, sizeof *b->top.share);
+        b->top.rest = carve(&c, n[DIM_OUT], sizeof *b->top.rest);
+        b->top.logit = carve(&c, n[DIM_OUT] * caps->n_top, sizeof *b->top.logit);
+        b->top.others = carve(&c, n[DIM_OUT], sizeof *b->top.others);
+    }
     return c.at;
 }
 

@@ -22,6 +22,7 @@ struct inputs {
 struct inputs_caps {
     int64_t n[DIM_COUNT], cell_stride;
     int32_t n_lora;
+    int64_t n_top;   /* of struct batch_top */
     bool trains;     /* with the arrays that only training needs */
     bool has_turns;  /* the table of rotary positions has two forms */
     bool has_states; /* layers with a recurrent state */

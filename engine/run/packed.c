@@ -53,6 +53,7 @@ struct packed *packed_new(const struct model *m, const struct packed_options *o,
                                      [DIM_GROUP] = o->cap_group},
                                .cell_stride = (longest + K_CELL - 1) / K_CELL,
                                .n_lora = m->n_lora,
+                               .n_top = o->n_top,
                                .has_turns = m->rope_short > 0,
                                .trains = true};
     /* every row ends in a cell that may be filled in part */
@@ -114,6 +115,15 @@ static int check_row(const struct packed *p, const int32_t *id, const int32_t *l
     return 0;
 }
 
+static void name_none(struct batch_top *t, int64_t out)
+{
+    t->rest[out] = 0;
+    for (int64_t k = 0; k < t->n_top; k++) {
+        t->id[out * t->n_top + k] = -1;
+        t->share[out * t->n_top + k] = 0;
+    }
+}
+
 int packed_add(struct packed *p, const int32_t *id, const int32_t *label, const float *weight,
                int64_t n, uint64_t key, struct err *e)
 {
@@ -131,6 +141,8 @@ int packed_add(struct packed *p, const int32_t *id, const int32_t *label, const 
         b->dropout_key[at] = key << 32 | (uint64_t)i;
         if (label[i] < 0)
             continue;
+        if (b->top.n_top)
+            name_none(&b->top, b->n[DIM_OUT]);
         b->out_row[b->n[DIM_OUT]] = (int32_t)at;
         b->target[b->n[DIM_OUT]] = label[i];
         p->weight[b->n[DIM_OUT]++] = weight ? weight[i] : 1.0f;
@@ -150,6 +162,25 @@ void packed_split(struct packed *p, int64_t n_first)
     struct batch *b = &p->in.host;
     for (int64_t at = b->q_start[b->n[DIM_SEQ] - 1] + n_first; at < b->n[DIM_TOK]; at++)
         b->segment[at] = 1;
+}
+
+void packed_teach(struct packed *p, const int32_t *id, const float *mass, int64_t n_top,
+                  double weight)
+{
+    struct batch *b = &p->in.host;
+    const struct batch_scale *row = &p->scale[b->n[DIM_SEQ] - 1];
+    ASSERT(n_top <= b->top.n_top);
+    for (int64_t i = row->lo; i < row->hi; i++, id += n_top, mass += n_top) {
+        double rest = 1;
+        for (int64_t k = 0; k < n_top && id[k] >= 0; k++) {
+            bool is_label = id[k] == b->target[i];
+            b->top.id[i * b->top.n_top + k] = id[k];
+            b->top.share[i * b->top.n_top + k] =
+                (float)(weight * (double)mass[k] + (is_label ? 1 - weight : 0));
+            rest -= (double)mass[k];
+        }
+        b->top.rest[i] = id[0] >= 0 && rest > 0 ? (float)(weight * rest) : 0;
+    }
 }
 
 const struct batch *packed_batch(struct packed *p, double normaliser, uint64_t dropout_seed)
@@ -194,6 +225,22 @@ void packed_scale_labels(struct packed *p, const float *by)
             p->part[n++] = (struct batch_scale){.lo = i, .hi = i + 1, .by = by[i]};
     p->in.dev.scale = p->part;
     p->in.dev.n_scale = n;
+}
+
+void packed_fetch_top(struct packed *p)
+{
+    const struct batch_top *from = &p->in.dev.top, *to = &p->in.host.top;
+    size_t n = (size_t)packed_n_out(p);
+    if (!from->n_top || from->logit == to->logit)
+        return;
+    stream_copy(p->stream, to->logit, from->logit, n * (size_t)from->n_top * sizeof *to->logit,
+                COPY_FROM_DEVICE);
+    stream_copy(p->stream, to->others, from->others, n * sizeof *to->others, COPY_FROM_DEVICE);
+}
+
+const struct batch_top *packed_top(const struct packed *p)
+{
+    return &p->in.host.top;
 }
 
 int64_t packed_n_row(const struct packed *p)

@@ -17,6 +17,7 @@ struct packed;
 struct packed_options {
     int64_t cap_tok, cap_row; /* what a micro-batch may hold */
     int64_t cap_group;        /* adapter groups: 0 or 1 */
+    int64_t n_top;            /* tokens that a teacher may name at a label; 0: none is asked */
     bool shares_cells;        /* one layer's cells for all: with checkpointing, which writes them
                                * again before the backward reads them */
 };
@@ -34,6 +35,12 @@ int packed_add(struct packed *p, const int32_t *id, const int32_t *label, const 
                int64_t n, uint64_t key, struct err *e);
 /* The newest row is of two texts, of which the first has so many tokens. */
 void packed_split(struct packed *p, int64_t n_first);
+/* What the newest row's labels count is of n_top tokens each, and of all others: of the
+ * cross-entropy of the label 1 - weight, of a teacher's probabilities `weight`. A label whose first
+ * id is -1 stays as it is. id, mass: [labels of the row, n_top], n_top at most the options'; the
+ * label is among the ids. */
+void packed_teach(struct packed *p, const int32_t *id, const float *mass, int64_t n_top,
+                  double weight);
 bool packed_fits(const struct packed *p, int64_t n);
 
 /* Divides every weight by `normaliser` (the trained weight of the whole step), hands the arrays to
@@ -50,6 +57,11 @@ void packed_scale(struct packed *p, const float *by);
 
 /* The same of each label: by[n_out]. */
 void packed_scale_labels(struct packed *p, const float *by);
+
+/* Behind the forward: what it found of named tokens is on its way to the host, where it stands in
+ * this batch once the stream has come so far. */
+void packed_fetch_top(struct packed *p);
+const struct batch_top *packed_top(const struct packed *p);
 
 int64_t packed_n_row(const struct packed *p);
 int64_t packed_n_tok(const struct packed *p);

@@ -11,7 +11,8 @@
 #include "engine/base/mem.h"
 
 struct rows_header {
-    size_t n_id, n_row;
+    size_t n_id, n_row, n_taught;
+    int32_t n_top;
     int64_t n_cut, n_barren, n_learn, longest, max_tok;
     uint64_t digest;
     bool has_pairs, has_verdicts, has_weights;
@@ -31,13 +32,15 @@ struct run {
     size_t bytes;
 };
 
-enum { RUNS = 3 };
+enum { RUNS = 5 };
 
 static void runs_of(const struct dataset *d, struct run run[RUNS])
 {
     run[0] = (struct run){d->id.at, d->id.n * sizeof *d->id.at};
     run[1] = (struct run){d->is_learned.at, d->id.n * sizeof *d->is_learned.at};
     run[2] = (struct run){d->row.at, d->row.n * sizeof *d->row.at};
+    run[3] = (struct run){d->top_id.at, d->top.n * sizeof *d->top_id.at};
+    run[4] = (struct run){d->top.at, d->top.n * sizeof *d->top.at};
 }
 
 static int pass_rows(const struct train_ranks *ranks, const struct dataset *d, struct err *e)
@@ -45,7 +48,7 @@ static int pass_rows(const struct train_ranks *ranks, const struct dataset *d, s
     struct run run[RUNS];
     runs_of(d, run);
     for (int i = 0; i < RUNS; i++)
-        if (train_broadcast(ranks, run[i].at, run[i].bytes, e))
+        if (run[i].bytes && train_broadcast(ranks, run[i].at, run[i].bytes, e))
             return -1;
     return 0;
 }
@@ -57,6 +60,8 @@ static struct rows_header rows_header_of(const struct dataset *d)
     ASSERT(d->is_learned.n == d->id.n);
     return (struct rows_header){.n_id = d->id.n,
                                 .n_row = d->row.n,
+                                .n_taught = d->top.n,
+                                .n_top = d->n_top,
                                 .n_cut = d->n_cut,
                                 .n_barren = d->n_barren,
                                 .n_learn = d->n_learn,
@@ -115,10 +120,14 @@ static int reserve_rows(struct dataset *d, const struct rows_header *h, struct e
     d->longest = h->longest;
     d->digest = h->digest;
     d->has_weights = h->has_weights;
+    d->n_top = h->n_top;
     if (vec_try_reserve(&d->id, h->n_id, "rows to train on", e) ||
         vec_try_reserve(&d->is_learned, h->n_id, "rows to train on", e) ||
-        vec_try_reserve(&d->row, h->n_row, "rows to train on", e))
+        vec_try_reserve(&d->row, h->n_row, "rows to train on", e) ||
+        vec_try_reserve(&d->top_id, h->n_taught, "rows to train on", e) ||
+        vec_try_reserve(&d->top, h->n_taught, "rows to train on", e))
         return -1;
+    d->top_id.n = d->top.n = h->n_taught;
     d->id.n = d->is_learned.n = h->n_id;
     d->row.n = h->n_row;
     return 0;

@@ -4,10 +4,12 @@
  */
 #include "engine/train/dataset.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/mem.h"
 #include "engine/base/siphash.h"
+#include "engine/train/dataset_taught.h"
 #include "engine/train/row_text.h"
 
 enum { TEXT_BYTES_MAX = 64 << 20, TOK_MAX = 1 << 24 };
@@ -24,6 +26,11 @@ void dataset_release(struct dataset *d)
     vec_release(&d->row);
     vec_release(&d->text);
     vec_release(&d->target);
+    vec_release(&d->top_id);
+    vec_release(&d->top);
+    if (d->ids)
+        token_ids_release(d->ids);
+    free(d->ids);
     vec_release(&d->left_out);
 }
 
@@ -136,15 +143,73 @@ int dataset_leave_out(struct dataset *d, int64_t example, struct err *e)
 }
 
 static int add_rendered(struct dataset *d, const struct template_out *out, struct row_part *part,
-                        size_t n_part, struct err *e)
+                        const struct taught *said, size_t n_part, struct err *e)
 {
+    const struct dataset then = *d;
     struct tok_list list;
     tok_list_init(&list, TOK_MAX, true);
     int rc = row_text_chat(d->opt.tokenizer, out, (size_t)d->opt.max_tok, &list, part, n_part, e);
     if (!rc)
         rc = add_row(d, &list, part, n_part, -1, e);
+    if (!rc && dataset_teach(d, said, n_part, e)) {
+        dataset_go_back(d, &then);
+        rc = -1;
+    }
     tok_list_release(&list);
     return rc;
+}
+
+/* A conversation's parts that are learned, and what teachers said of them. */
+struct parts {
+    struct row_part *part; /* owned, both: [n] */
+    struct taught *said;
+    size_t n;
+};
+
+static int parts_find(struct parts *p, struct dataset *d, const struct template_out *out,
+                      const struct template_turns *turns, const double *weight, size_t n_weight,
+                      struct err *e)
+{
+    p->part = try_alloc(turns->n, sizeof *p->part, what, e);
+    p->said = try_alloc(turns->n, sizeof *p->said, what, e);
+    if (!p->part || !p->said)
+        return -1;
+    for (size_t i = 0; i < turns->n; i++) {
+        const struct template_turn *t = &turns->at[i];
+        bool is_ours = t->message >= 0 && (size_t)t->message < n_weight;
+        if (weight && is_ours && weight[t->message] == 0)
+            continue;
+        p->part[p->n] = (struct row_part){.lo = t->begin, .hi = t->end};
+        p->n++;
+        if (dataset_hear(d, t->message, out, &p->part[p->n - 1], &p->said[p->n - 1], e))
+            return -1;
+    }
+    return 0;
+}
+
+static void parts_release(struct parts *p)
+{
+    for (size_t i = 0; i < p->n; i++)
+        taught_release(&p->said[i]);
+    mem_free(p->said);
+    mem_free(p->part);
+}
+
+/* What a teacher said is for something: its message is shown, or was left out. */
+static int check_heard(const struct dataset *d, const struct parts *p, const double *weight,
+                       size_t n_weight, struct err *e)
+{
+    for (size_t i = 0; i < d->n_teacher; i++) {
+        size_t m = d->teacher[i].message, k = 0;
+        while (k < p->n && p->said[k].of != &d->teacher[i])
+            k++;
+        if (k == p->n && !(weight && m < n_weight && weight[m] == 0))
+            return err_set(e, ERR_BAD_INPUT,
+                           "'messages[%zu]' has 'logprobs', and the model's chat template shows "
+                           "nothing of it",
+                           m);
+    }
+    return 0;
 }
 
 static int check_tokenizer(const struct dataset *d, struct err *e)
@@ -231,17 +296,13 @@ int dataset_add_chat(struct dataset *d, const struct jvalue *messages, const str
     if (check_tools(d->opt.template, messages, tools, e) ||
         template_render_turns(d->opt.template, &in, &out, &turns, e))
         return -1;
-    struct row_part *part =
-        check_answers(&out, messages, e) ? NULL : try_alloc(turns.n, sizeof *part, what, e);
-    size_t n = 0;
-    for (size_t i = 0; part && i < turns.n; i++) {
-        int64_t m = turns.at[i].message;
-        bool is_left_out = weight && m >= 0 && (size_t)m < n_weight && weight[m] == 0;
-        if (!is_left_out)
-            part[n++] = (struct row_part){.lo = turns.at[i].begin, .hi = turns.at[i].end};
-    }
-    rc = part ? add_rendered(d, &out, part, n, e) : -1;
-    mem_free(part);
+    struct parts p = {.n = 0};
+    rc = check_answers(&out, messages, e) || parts_find(&p, d, &out, &turns, weight, n_weight, e) ||
+                 check_heard(d, &p, weight, n_weight, e) ||
+                 add_rendered(d, &out, p.part, p.said, p.n, e)
+             ? -1
+             : 0;
+    parts_release(&p);
     template_turns_release(&turns);
     template_out_release(&out);
     return rc;
@@ -255,6 +316,10 @@ void dataset_go_back(struct dataset *d, const struct dataset *then)
     d->is_learned.n = then->is_learned.n;
     d->row.n = then->row.n;
     d->target.n = then->target.n;
+    d->top_id.n = then->top_id.n;
+    d->top.n = then->top.n;
+    d->n_top = then->n_top;
+    d->n_taught = then->n_taught;
     d->n_each = then->n_each;
     d->n_cut = then->n_cut;
     d->n_barren = then->n_barren;
@@ -430,6 +495,9 @@ struct train_row dataset_get(const struct dataset *d, size_t i, int32_t *label)
     return (struct train_row){.id = d->id.at + r->at,
                               .label = label,
                               .target = o->n_label ? d->target.at + r->target_at : NULL,
+                              .top_id = r->n_top ? d->top_id.at + r->top_at : NULL,
+                              .top = r->n_top ? d->top.at + r->top_at : NULL,
+                              .n_top = r->n_top,
                               .n_first = r->n_first,
                               .n = r->n,
                               .key = (uint64_t)i};

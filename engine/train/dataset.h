@@ -15,6 +15,10 @@
  * prompts of /v1/completions. No token lies across the border of what is learned: what is before it
  * has the tokens that serving gives it (engine/train/row_text.h).
  *
+ * Of an answer with a teacher's log-probabilities the tokens are the teacher's, and each learned
+ * one is to be predicted as it was there (engine/train/taught.h); what the teacher says nothing of,
+ * as the token that ends the turn, is learned as text is.
+ *
  * Of texts that become vectors a row is a text as serving takes it, and what is learned is that one
  * vector: an example is an anchor with its positive, and with a negative where the first example
  * has one, or a text, or two in one row, with what a classifier is to say of it.
@@ -56,6 +60,8 @@ struct dataset_options {
     struct dataset_texts texts;
 };
 
+struct token_ids;
+
 struct dataset_row {
     size_t at;              /* of its first token in id and is_learned */
     int64_t n;              /* tokens */
@@ -64,7 +70,9 @@ struct dataset_row {
     float weight;           /* what each token to be learned counts beside those of others */
     size_t text_at, n_text; /* of a prompt: the line that it is from */
     size_t target_at;       /* of a classifier: what its labels are to be */
-    int64_t n_first;        /* tokens of the first of two texts; 0: there is one */
+    size_t top_at;   /* what a teacher said of its learned tokens: [n_learn, n_top] in top_id, */
+    int32_t n_top;   /* where -1 stands behind the last, and in top; 0: nothing */
+    int64_t n_first; /* tokens of the first of two texts; 0: there is one */
     bool is_cut, is_undesirable;
 };
 
@@ -73,14 +81,21 @@ struct dataset {
     VEC(int32_t) id;
     VEC(uint8_t) is_learned; /* of each id: it is to be predicted from what stands before it */
     VEC(struct dataset_row) row;
-    VEC(char) text;           /* of prompts: their lines */
-    VEC(float) target;        /* [n_label] of each row of a classifier */
-    int64_t n_each;           /* of anchors: rows of each example, as the first one had */
-    VEC(int64_t) left_out;    /* examples that were too long */
-    int64_t example;          /* the caller's, both: of the rows that are added next; */
-    float weight;             /* at first 1 */
-    bool is_undesirable;      /* the verdict of the rows that are added next */
-    bool has_weights;         /* a row has another one than 1 */
+    VEC(char) text;        /* of prompts: their lines */
+    VEC(float) target;     /* [n_label] of each row of a classifier */
+    VEC(int32_t) top_id;   /* tokens that teachers named, */
+    VEC(float) top;        /* and how likely these were */
+    int32_t n_top;         /* most of a row; 0: no teacher spoke of any */
+    int64_t n_taught;      /* rows of which one did */
+    struct token_ids *ids; /* owned: made with the first of them */
+    int64_t n_each;        /* of anchors: rows of each example, as the first one had */
+    VEC(int64_t) left_out; /* examples that were too long */
+    int64_t example;       /* the caller's, both: of the rows that are added next; */
+    float weight;          /* at first 1 */
+    const struct train_teacher *teacher; /* borrowed: of the conversation that is added next, */
+    size_t n_teacher;                    /* messages that teachers wrote */
+    bool is_undesirable;                 /* the verdict of the rows that are added next */
+    bool has_weights;                    /* a row has another one than 1 */
     int64_t n_cut, n_barren;  /* rows that were cut; that have nothing to learn, both of a pair */
     int64_t n_tok_cut;        /* tokens that were cut off */
     int64_t n_learn, longest; /* over all rows; longest: with verdicts, that can be made of any

@@ -20,6 +20,25 @@ enum train_example_kind { TRAIN_CHAT, TRAIN_TEXT, TRAIN_PREFERENCE, TRAIN_PROMPT
  */
 enum { TRAIN_TEXTS_MAX = 3 };
 
+/* A token of an answer as a teacher's server told it: its bytes, its log-probability, and those of
+ * the likeliest in its place. */
+enum { TRAIN_TOP_MAX = 64 }; /* tokens of one place */
+struct train_token {
+    const char *p; /* not terminated */
+    size_t n;
+    double logprob; /* at most 0 */
+};
+struct train_taught {
+    struct train_token is;
+    const struct train_token *top; /* [n_top] */
+    size_t n_top;
+};
+struct train_teacher {
+    size_t message; /* its place among the row's */
+    const struct train_taught *at;
+    size_t n;
+};
+
 /* What a text is labelled: by a name, or a number. */
 struct train_label {
     const char *name; /* NULL: none */
@@ -36,6 +55,9 @@ struct train_example {
     size_t n_weight;
     double
         row_weight; /* of a conversation, or a text: what each of its tokens counts; 0: not said */
+    const struct train_teacher
+        *teacher; /* [n_teacher] of a conversation: messages that one wrote */
+    size_t n_teacher;
     bool is_undesirable;             /* of a row with a verdict */
     const char *prompt, *completion; /* not terminated */
     size_t n_prompt, n_completion;

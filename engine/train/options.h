@@ -19,6 +19,8 @@ struct train_options {
     struct train_preference preference;
     struct train_policy policy;
     struct train_vectors vectors;
+    double distill;    /* weight of what teachers said of labels beside the labels; 0: 1 */
+    int64_t n_top;     /* most tokens that a teacher names at a label; 0: there is none */
     bool has_ancestor; /* first values are another adapter's, which is the reference, too */
     double lr;
     enum train_schedule schedule;

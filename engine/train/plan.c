@@ -15,6 +15,7 @@
 #include "engine/device/device_dry.h"
 #include "engine/op/ops.h"
 #include "engine/train/row_set.h"
+#include "engine/train/seen.h"
 
 struct paper {
     struct device *device;    /* owned */
@@ -170,6 +171,7 @@ static int measure(const struct model *m, const struct device *d, const struct t
     int rc = -1;
     t.checkpoints_blocks = recomputes;
     t.value_bytes = 0;
+    t.n_top = tuning_n_top(o);
     t.ranks.all = t.ranks.data = t.ranks.model = NULL;
     /* of a step's rows each rank takes its share */
     int64_t n_each = o->data->opt.has_pairs ? 2 : 1; /* that are not parted */
@@ -220,7 +222,7 @@ static size_t host_bytes(const struct tuning_options *o)
     size_t n = row_set_bytes(o->data, o->batch);
     n += o->valid ? row_set_bytes(o->valid, o->batch) : 0;
     size_t n_tok = (size_t)(o->batch * each_of(o) * longest_of(o)); /* of a step */
-    n += n_tok * 3 * sizeof(float);
+    n += n_tok * sizeof(struct seen);
     n += (size_t)o->train.cap_tok * (sizeof(struct k_ce_state) + sizeof(float));
     n += o->data->row.n * sizeof(int64_t); /* the order of an epoch */
     return n;

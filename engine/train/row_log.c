@@ -74,7 +74,8 @@ void row_log_add(struct row_log *l, int64_t step, int64_t epoch, int64_t example
     double loss = 0;
     int64_t n = 0;
     for (int64_t i = 0; i < row->n; i++) {
-        loss -= row->label[i] >= 0 ? (double)row->logprob[i] : 0;
+        if (row->label[i] >= 0)
+            loss += row->loss ? (double)row->loss[i] : -(double)row->logprob[i];
         n += row->label[i] >= 0;
     }
     fprintf(l->file, "%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 ",%.9g", step,

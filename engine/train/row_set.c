@@ -13,7 +13,7 @@
 /* What a set needs room for. */
 struct need {
     int64_t n, longest, cap_row, n_reference;
-    bool has_samples, has_weights;
+    bool has_samples, has_weights, has_teacher;
 };
 
 /* What is known of rows that come again. */
@@ -26,7 +26,8 @@ static struct need need_of(const struct dataset *d, int64_t batch)
 {
     struct need need = {.n_reference = has_reference(d) ? (int64_t)d->id.n : 0,
                         .has_samples = d->opt.n_sample > 0,
-                        .has_weights = d->has_weights};
+                        .has_weights = d->has_weights,
+                        .has_teacher = d->n_top > 0};
     for (size_t i = 0; i < d->row.n; i++) {
         const struct dataset_row *r = &d->row.at[i];
         if (r->n_learn == 0)
@@ -55,6 +56,7 @@ static size_t lay_out(struct row_set *s, const struct need *need, void *base)
     s->id = carve(&c, need->has_samples ? s->cap_tok : 0, sizeof *s->id);
     s->sampled = carve(&c, need->has_samples ? s->cap_tok : 0, sizeof *s->sampled);
     s->weight = carve(&c, need->has_weights ? s->cap_tok : 0, sizeof *s->weight);
+    s->loss = carve(&c, need->has_teacher ? s->cap_tok : 0, sizeof *s->loss);
     return c.at;
 }
 
@@ -117,6 +119,7 @@ static void put(struct row_set *s, int64_t at)
     struct train_row *row = &s->row[s->n_row];
     *row = dataset_get(s->data, (size_t)at, s->label + s->n_tok);
     row->logprob = s->logprob + s->n_tok;
+    row->loss = s->data->n_top ? s->loss + s->n_tok : NULL;
     row->reference = has_reference(s->data) ? s->reference + r->at : NULL;
     row->is_undesirable = r->is_undesirable;
     if (s->data->has_weights)

@@ -23,6 +23,7 @@ struct row_set {
     int64_t *example;           /* [cap_row] where they come from, from 1 */
     int32_t *label;             /* [cap_tok] of all its rows, one behind the other */
     float *logprob;             /* [cap_tok] */
+    float *loss;                /* [cap_tok] where a teacher spoke of a row */
     float *weight;              /* [cap_tok] where a row has a weight */
     float *reference;     /* [data->id.n] of preferences: what a trainer knows (struct train_row);
                            * [cap_tok] of samples, of the batch */

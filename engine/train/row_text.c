@@ -184,6 +184,28 @@ static int settle_border(struct chat *c, const struct row_part *p, size_t done, 
     return 0;
 }
 
+/* The part's tokens from token `at` on become those that are given. What its end parts in two is
+ * tokenized from there on as what follows it. */
+static int put_given(struct chat *c, const struct row_part *p, size_t at, struct err *e)
+{
+    struct tok_list *l = c->list;
+    struct row_given *g = p->given;
+    size_t k = token_at(l, at, g->lo), m = k, w;
+    if (g->lo < g->hi && (k == l->n || l->span[k].lo != g->lo))
+        return err_set(e, ERR_BAD_INPUT,
+                       "a token of the chat template goes on into the text of 'logprobs'");
+    while (m < l->n && l->span[m].lo < g->hi && l->span[m].hi <= g->hi)
+        m++;
+    for (w = m; w < l->n && l->span[w].lo < p->hi && !is_wall(c, w);)
+        w++;
+    if (m < l->n && l->span[m].lo < g->hi &&
+        (encode(c, g->hi, w < l->n ? l->span[w].lo : SIZE_MAX, true, &c->tail, e) ||
+         splice(l, m, w, &c->tail, e)))
+        return -1;
+    g->at = k;
+    return splice(l, k, m, g->list, e);
+}
+
 /* Parts of bytes become parts of tokens; behind token `max` nobody looks. */
 static int settle(struct chat *c, struct row_part *part, size_t n, size_t max, struct err *e)
 {
@@ -193,9 +215,14 @@ static int settle(struct chat *c, struct row_part *part, size_t n, size_t max, s
         size_t at = done;
         if (done < max && settle_border(c, &part[i], done, &at, e))
             return -1;
+        if (part[i].given)
+            part[i].given->at = SIZE_MAX;
+        if (part[i].given && done < max && put_given(c, &part[i], at, e))
+            return -1;
         for (done = at; done < max && done < l->n && l->span[done].lo < part[i].hi;)
             done++;
-        part[i] = (struct row_part){at, done};
+        part[i].lo = at;
+        part[i].hi = done;
     }
     return 0;
 }

@@ -13,9 +13,17 @@
 #include "engine/template/template.h"
 #include "engine/token/tokenizer.h"
 
+/* Tokens that bytes [lo, hi) of a text are known to have, whatever its tokenizer makes of them. */
+struct row_given {
+    size_t lo, hi;
+    const struct tok_list *list; /* borrowed: with spans in the text */
+    size_t at; /* where in the row they begin: found; SIZE_MAX: behind where anybody looks */
+};
+
 /* A part that is learned: [lo, hi), of bytes or of tokens. */
 struct row_part {
     size_t lo, hi;
+    struct row_given *given; /* borrowed: of a conversation, in the part; NULL: none */
 };
 
 /* A prompt as /v1/completions takes it, and what is to answer it. Both may contain special tokens.

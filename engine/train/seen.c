@@ -28,8 +28,47 @@ int64_t seen_read(const struct train_row *r, const struct k_ce_state *state, str
         seen[i] = (struct seen){.logprob = logprob_of(s),
                                 .was_best = s->best_id == r->label[i],
                                 .reference = r->reference ? r->reference[i] : 0};
+        seen[i].loss = -seen[i].logprob;
     }
     return n;
+}
+
+/* x log x */
+static double entropy(double x)
+{
+    return x > 0 ? x * log(x) : 0;
+}
+
+/* Of a label that a teacher gave all its mass each sum has one term, which is the label's loss. */
+static double divergence(const struct train_row *r, int64_t n, int32_t label, double weight,
+                         const struct k_ce_state *state, const struct batch_top *top, int64_t at)
+{
+    const int32_t *id = r->top_id + n * r->n_top;
+    const float *mass = r->top + n * r->n_top, *logit = top->logit + at * top->n_top;
+    float lse = k_ce_lse(&state[at]);
+    double loss = 0, rest = 1, known = 0;
+    for (int32_t k = 0; k < r->n_top && id[k] >= 0; k++) {
+        double share = weight * (double)mass[k] + (id[k] == label ? 1 - weight : 0);
+        if (share > 0)
+            loss -= share * (double)(logit[k] - lse);
+        known += entropy((double)mass[k]);
+        rest -= (double)mass[k];
+    }
+    if (rest > 0)
+        loss -= weight * rest * (double)k_ce_others(k_ce_lse(&top->others[at]), lse);
+    return loss + weight * (known + entropy(rest));
+}
+
+void seen_teach(const struct train_row *r, double weight, const struct k_ce_state *state,
+                const struct batch_top *top, int64_t at, struct seen *seen)
+{
+    for (int64_t i = 0, n = 0; i < r->n; i++) {
+        if (r->label[i] < 0)
+            continue;
+        if (r->top_id[n * r->n_top] >= 0)
+            seen[i].loss = (float)divergence(r, n, r->label[i], weight, state, top, at + n);
+        n++;
+    }
 }
 
 int64_t seen_reference(const struct train_row *r, const struct k_ce_state *state)
@@ -66,7 +105,7 @@ void seen_add(const struct train_row *r, const struct seen *seen, struct train_r
     double loss = 0;
     for (int64_t i = 0; i < r->n; i++) {
         double w = seen_weight(r, i);
-        loss -= w * (double)seen[i].logprob;
+        loss += w * (double)seen[i].loss;
         sum->accuracy += w * (double)seen[i].was_best;
     }
     sum->loss += loss;
@@ -194,6 +233,8 @@ void seen_tell(const struct train_row *r, const struct seen *seen, struct train_
     for (int64_t i = 0; i < r->n; i++) {
         if (r->logprob)
             r->logprob[i] = seen[i].logprob;
+        if (r->loss)
+            r->loss[i] = seen[i].loss;
         if (r->reference)
             r->reference[i] = seen[i].reference;
         out->n_label += r->label[i] >= 0;

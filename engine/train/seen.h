@@ -9,6 +9,7 @@
 #ifndef ENGINE_TRAIN_SEEN_H
 #define ENGINE_TRAIN_SEEN_H
 
+#include "engine/op/batch.h"
 #include "engine/train/label_loss.h"
 #include "engine/train/policy.h"
 #include "engine/train/preference.h"
@@ -18,6 +19,7 @@
 /* Of a token; zeros where it has no label. */
 struct seen {
     float logprob, was_best, reference;
+    float loss; /* of the label alone, or with what a teacher said of it */
 };
 
 enum { SEEN_FLOATS = sizeof(struct seen) / sizeof(float) };
@@ -29,6 +31,12 @@ double seen_weight(const struct train_row *r, int64_t i);
  * the row's tokens; the second fills the row's reference. */
 int64_t seen_read(const struct train_row *r, const struct k_ce_state *state, struct seen *seen);
 int64_t seen_reference(const struct train_row *r, const struct k_ce_state *state);
+
+/* Behind seen_read, of a row that a teacher spoke of: 1 - weight of its labels' losses, and
+ * `weight` of the divergence from the teacher, over the tokens that it named and all others as one.
+ * Row `at` of state and top is the row's first label. */
+void seen_teach(const struct train_row *r, double weight, const struct k_ce_state *state,
+                const struct batch_top *top, int64_t at, struct seen *seen);
 
 /* Of two rows, whose tokens stand one behind the other. */
 struct preference_pair seen_pair(const struct train_preference *p, const struct train_row row[2],

@@ -195,6 +195,8 @@ static int add_example(struct dataset *d, const struct train_example *x, const c
 {
     d->weight = x->row_weight > 0 ? (float)x->row_weight : 1;
     d->is_undesirable = x->is_undesirable;
+    d->teacher = x->teacher;
+    d->n_teacher = x->n_teacher;
     switch (x->kind) {
     case TRAIN_CHAT:
         return add_chat(d, x, e);

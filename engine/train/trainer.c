@@ -69,6 +69,7 @@ static struct packed *packed_for(struct trainer *t, struct err *e)
     struct packed_options o = {.cap_tok = cap,
                                .cap_row = cap_row(t),
                                .cap_group = t->opt.lora.rank > 0,
+                               .n_top = t->opt.n_top,
                                .shares_cells = t->opt.checkpoints_blocks};
     return packed_new(t->model, &o, t->stream, e);
 }
@@ -238,6 +239,12 @@ static bool fits(const struct trainer *t, const struct work *w, int64_t i)
                              packed_n_tok(t->packed) + tokens_at(w, i) <= t->opt.cap_tok);
 }
 
+/* What a teacher's word counts beside the label. */
+static double distill(const struct trainer *t)
+{
+    return t->opt.distill > 0 ? t->opt.distill : 1;
+}
+
 /* As many of this rank's next rows as fit, one behind the other. */
 static int pack(struct trainer *t, struct work *w, struct train_result *out, struct err *e)
 {
@@ -249,6 +256,8 @@ static int pack(struct trainer *t, struct work *w, struct train_result *out, str
             return err_wrap(e, "row %lld", (long long)w->end);
         if (r->n_first)
             packed_split(t->packed, r->n_first);
+        if (r->n_top)
+            packed_teach(t->packed, r->top_id, r->top, r->n_top, distill(t));
     }
     out->n_micro++;
     return 0;
@@ -277,6 +286,7 @@ static void fetch(struct trainer *t, struct work *w, struct val v)
         return;
     }
     stream_copy(t->stream, t->state, out.p, (size_t)n * sizeof *t->state, COPY_FROM_DEVICE);
+    packed_fetch_top(t->packed);
 }
 
 /* Runs the model up to its losses, which are on their way to the host behind it; leaves a tape. */
@@ -349,9 +359,13 @@ static int forward(struct trainer *t, struct work *w, struct err *e)
 
 static void read_rows(struct trainer *t, const struct work *w)
 {
+    const struct batch_top *top = packed_top(t->packed);
     struct seen *seen = w->seen;
-    for (int64_t i = w->first, at = 0; i < w->end; seen += w->row[i++].n)
-        at += seen_read(&w->row[i], t->state + at, seen);
+    for (int64_t i = w->first, at = 0, n; i < w->end; seen += w->row[i++].n, at += n) {
+        n = seen_read(&w->row[i], t->state + at, seen);
+        if (w->row[i].n_top)
+            seen_teach(&w->row[i], distill(t), t->state, top, at, seen);
+    }
 }
 
 /* Of a policy, or a pass: what each label counts. */

@@ -7,7 +7,8 @@
  * Where the options name ranks (engine/train/ranks.h) each call is one of all of them, with the
  * same rows, of which a tensor group computes its own; the result is the same at all.
  *
- * The loss is the mean over the trained tokens of the whole step, or over its pairs of rows where
+ * The loss is the mean over the trained tokens of the whole step, which of those that a teacher
+ * spoke of is the divergence from it too, by the options' weight; or over its pairs of rows where
  * the options' preference has a loss of pairs: then the rows come two by two, the preferred one
  * first, and a micro-batch holds whole pairs; of rows with a verdict the mean over the rows. Such a
  * loss trains an adapter alone, since its reference is the model without it, or with the one that
@@ -33,10 +34,14 @@ struct train_row {
     const int32_t *id, *label; /* borrowed */
     const float *weight;       /* borrowed; NULL, and always of pairs: 1 */
     float *logprob;            /* borrowed or NULL */
-    float *reference;     /* borrowed: what the reference says of each label, where a loss asks for
-                           * it. reference[0] NaN: not known, and found; it never changes */
-    const float *sampled; /* borrowed: of a policy, the log-probability that each was drawn with */
-    bool is_undesirable;  /* of a loss of verdicts */
+    float *loss;               /* borrowed or NULL: what each label lost, whatever it counts */
+    const int32_t *top_id; /* borrowed: [labels, n_top] of each label, what a teacher gave its */
+    const float *top;      /* place, and how likely each is; the label is among them, and -1 is */
+    int32_t n_top;         /* behind the last. -1 first, or n_top 0: no teacher spoke of it */
+    float *reference;      /* borrowed: what the reference says of each label, where a loss asks for
+                            * it. reference[0] NaN: not known, and found; it never changes */
+    const float *sampled;  /* borrowed: of a policy, the log-probability that each was drawn with */
+    bool is_undesirable;   /* of a loss of verdicts */
     double advantage, share; /* of a policy: see engine/train/policy.h */
     const float *counts;     /* borrowed: of trainer_pass, what each label counts */
     const float *target;     /* borrowed: of a classifier, what each label is to be */

@@ -70,6 +70,7 @@ static void fill_train(const struct tune_options *from, struct train_options *o)
     o->decay = from->decay;
     o->has_codes = from->has_codes;
     o->noise = from->noise;
+    o->distill = from->distill;
     o->max_norm = from->max_norm;
     o->seed = from->seed;
     o->cap_tok = micro_batch(from);

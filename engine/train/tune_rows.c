@@ -75,7 +75,8 @@ int tune_rows_line(struct tune_rows *r, int fd, int64_t example, size_t max, str
 static size_t bytes_of(const struct dataset *d)
 {
     return d->id.n * (sizeof *d->id.at + sizeof *d->is_learned.at) + d->row.n * sizeof *d->row.at +
-           d->left_out.n * sizeof *d->left_out.at + d->text.n;
+           d->left_out.n * sizeof *d->left_out.at + d->text.n +
+           d->top.n * (sizeof *d->top_id.at + sizeof *d->top.at);
 }
 
 struct tune_rows_info tune_rows_info(const struct tune_rows *r)
@@ -85,6 +86,7 @@ struct tune_rows_info tune_rows_info(const struct tune_rows *r)
                                    .n_chat = r->file.n_chat,
                                    .n_row = dataset_n_usable(d),
                                    .n_learn = d->n_learn,
+                                   .n_taught = d->n_taught,
                                    .n_tok_cut = d->n_tok_cut,
                                    .max_tok = d->opt.max_tok,
                                    .bytes = bytes_of(d),

@@ -61,6 +61,12 @@ int64_t tuning_n_step(const struct tuning_options *o)
     return (dataset_n_usable(o->data) + o->batch - 1) / o->batch * o->n_epoch;
 }
 
+int64_t tuning_n_top(const struct tuning_options *o)
+{
+    int64_t n = o->data->n_top;
+    return o->valid && o->valid->n_top > n ? o->valid->n_top : n;
+}
+
 static int check_longest(const struct dataset *d, int64_t cap_tok, struct err *e)
 {
     if (d->longest * (d->opt.has_pairs ? 2 : 1) <= cap_tok)
@@ -177,6 +183,7 @@ static int make(struct tuning *t, struct model *m, struct stream *s, struct err 
     t->opt.train.n_step = tuning_n_step(o);
     t->opt.train.has_ancestor = o->ancestor.dir != NULL;
     t->opt.train.row_max = o->data->opt.max_tok;
+    t->opt.train.n_top = tuning_n_top(o);
     t->base = m->base;
     tuning_subject(&t->opt, t->subject);
     enter(t);

@@ -57,6 +57,9 @@ struct tuning_options {
 /* Steps that such a tuning has. */
 int64_t tuning_n_step(const struct tuning_options *o);
 
+/* Most tokens that a teacher names at a place of its rows; 0: there is none. */
+int64_t tuning_n_top(const struct tuning_options *o);
+
 struct tuning *tuning_new(struct model *m, const struct tuning_options *o, struct stream *s,
                           struct err *e);
 void tuning_free(struct tuning *t);

@@ -65,6 +65,12 @@ static void add_preference(struct sha256 *s, const struct train_preference *p)
     add(s, "%a|", p->undesirable);
 }
 
+static void add_distill(struct sha256 *s, const struct tuning_options *o)
+{
+    if (tuning_n_top(o))
+        add(s, "distill %a|", o->train.distill);
+}
+
 static void add_policy(struct sha256 *s, const struct train_policy *p)
 {
     if (!p->is_on)
@@ -111,6 +117,7 @@ void tuning_subject(const struct tuning_options *o, char text[SHA256_TEXT_BYTES]
     add_lora(&s, l);
     add_train(&s, &o->train);
     add_preference(&s, &o->train.preference);
+    add_distill(&s, o);
     add_policy(&s, &o->train.policy);
     add_vectors(&s, &o->train.vectors);
     add_ancestor(&s, &o->ancestor);

@@ -92,3 +92,51 @@ int ce_bwd_cuda(const void *args, void *stream)
     const struct k_ce *a = (const struct k_ce *)args;
     return launch_each(ce_bwd_kernel, a->m, a->n, stream, *a);
 }
+
+/* ---- tokens that a teacher names ---- */
+
+static __global__ void ce_take_kernel(struct k_ce_top a)
+{
+    int64_t i = blockIdx.x;
+    float *x = a.logits + i * a.ld;
+    for (int64_t k = threadIdx.x; k < a.n_top; k += ROW_THREADS) {
+        int32_t id = a.id[i * a.n_top + k];
+        a.logit[i * a.n_top + k] = id >= 0 ? x[id] : 0;
+        if (id >= 0)
+            x[id] = -INFINITY;
+    }
+}
+
+int ce_take_cuda(const void *args, void *stream)
+{
+    const struct k_ce_top *a = (const struct k_ce_top *)args;
+    return launch_rows(ce_take_kernel, a->m, stream, *a);
+}
+
+static __device__ float lse_of(const struct k_ce_state *s)
+{
+    return s->max + logf(s->sum);
+}
+
+static __global__ void ce_put_kernel(struct k_ce_top a)
+{
+    int64_t i = blockIdx.x;
+    float *x = a.logits + i * a.ld, lse = lse_of(&a.state[i]), rest = a.rest[i];
+    float far = fmaxf(lse_of(&a.others[i]) - lse, K_CE_LEAST), by = 1 - rest * expf(-far);
+    for (int64_t j = threadIdx.x; j < a.n && rest > 0; j += ROW_THREADS)
+        x[j] *= by;
+    __syncthreads();
+    for (int64_t k = threadIdx.x; k < a.n_top; k += ROW_THREADS) {
+        int32_t id = a.id[i * a.n_top + k];
+        float z = a.logit[i * a.n_top + k], t = a.cap > 0 ? z / a.cap : 0;
+        float p = expm1f(z - lse) + (1 - a.share[i * a.n_top + k]); /* of 1 as ce_bwd's target */
+        if (id >= 0)
+            x[id] = p * a.dloss[i] * ((1 - t) * (1 + t));
+    }
+}
+
+int ce_put_cuda(const void *args, void *stream)
+{
+    const struct k_ce_top *a = (const struct k_ce_top *)args;
+    return launch_rows(ce_put_kernel, a->m, stream, *a);
+}

@@ -85,6 +85,37 @@ void ce_fwd_ref(const void *args, const struct k_slice *s)
     }
 }
 
+void ce_take_ref(const void *args, const struct k_slice *s)
+{
+    const struct k_ce_top *a = args;
+    for (int64_t i = s->lo; i < s->hi; i++) {
+        const int32_t *id = a->id + i * a->n_top;
+        float *x = a->logits + i * a->ld, *logit = a->logit + i * a->n_top;
+        for (int64_t k = 0; k < a->n_top; k++)
+            logit[k] = id[k] >= 0 ? x[id[k]] : 0;
+        for (int64_t k = 0; k < a->n_top && id[k] >= 0; k++)
+            x[id[k]] = -INFINITY;
+    }
+}
+
+void ce_put_ref(const void *args, const struct k_slice *s)
+{
+    const struct k_ce_top *a = args;
+    for (int64_t i = s->lo; i < s->hi; i++) {
+        const int32_t *id = a->id + i * a->n_top;
+        float *x = a->logits + i * a->ld, lse = k_ce_lse(&a->state[i]);
+        double far = (double)k_ce_others(k_ce_lse(&a->others[i]), lse);
+        double by = 1 - (double)a->rest[i] * exp(-far);
+        for (int64_t j = 0; j < a->n && a->rest[i] > 0; j++)
+            x[j] = (float)(x[j] * by);
+        for (int64_t k = 0; k < a->n_top && id[k] >= 0; k++) {
+            float z = a->logit[i * a->n_top + k], share = a->share[i * a->n_top + k];
+            double p = exp((double)z - lse), t = a->cap > 0 ? (double)z / (double)a->cap : 0;
+            x[id[k]] = (float)((p - share) * a->dloss[i] * (1 - t) * (1 + t));
+        }
+    }
+}
+
 void ce_bwd_ref(const void *args, const struct k_slice *s)
 {
     const struct k_ce *a = args;

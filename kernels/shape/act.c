@@ -101,3 +101,15 @@ struct k_shape ce_bwd_shape(const void *args)
     const struct k_ce *a = args;
     return rows_shape(a->m, a->n, 2, (double)a->m * (sizeof *a->state + 8), 14);
 }
+
+struct k_shape ce_take_shape(const void *args)
+{
+    const struct k_ce_top *a = args;
+    return rows_shape(a->m, a->n_top, 4, 0, 1);
+}
+
+struct k_shape ce_put_shape(const void *args)
+{
+    const struct k_ce_top *a = args;
+    return rows_shape(a->m, a->n, 2, (double)a->m * (2 * sizeof *a->state + 12.0 * a->n_top), 1);
+}

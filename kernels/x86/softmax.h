@@ -150,4 +150,26 @@ static inline void ce_bwd_rows(const struct k_ce *a, int64_t lo, int64_t hi)
     }
 }
 
+static inline void ce_put_rows(const struct k_ce_top *a, int64_t lo, int64_t hi)
+{
+    float inv_cap = a->cap > 0 ? 1 / a->cap : 0;
+    for (int64_t i = lo; i < hi; i++) {
+        const int32_t *id = a->id + i * a->n_top;
+        float *x = a->logits + i * a->ld, lse = k_ce_lse(&a->state[i]), rest = a->rest[i];
+        if (rest > 0) {
+            float far = k_ce_others(k_ce_lse(&a->others[i]), lse);
+            vf by = vf_set(1.0f - rest * expf(-far));
+            for (int64_t j = 0; j < a->n; j += VF) {
+                int n = vf_count(a->n, j);
+                vf_store(x + j, vf_mul(vf_load(x + j, n), by), n);
+            }
+        }
+        for (int64_t k = 0; k < a->n_top && id[k] >= 0; k++) { /* as ce_bwd's target */
+            float z = a->logit[i * a->n_top + k], t = z * inv_cap;
+            float p = (expf(z - lse) - a->share[i * a->n_top + k]) * a->dloss[i];
+            x[id[k]] = inv_cap > 0 ? p * ((1 - t) * (1 + t)) : p;
+        }
+    }
+}
+
 #endif

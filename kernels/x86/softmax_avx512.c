@@ -24,3 +24,8 @@ void ce_bwd_avx512(const void *args, const struct k_slice *s)
 {
     ce_bwd_rows(args, s->lo, s->hi);
 }
+
+void ce_put_avx512(const void *args, const struct k_slice *s)
+{
+    ce_put_rows(args, s->lo, s->hi);
+}

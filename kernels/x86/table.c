@@ -110,6 +110,7 @@ kernel_fn *const kernel_rows_avx2[KERNEL_COUNT] = {
     /* heads */
     [K_ce_fwd] = ce_fwd_avx2,
     [K_ce_bwd] = ce_bwd_avx2,
+    [K_ce_put] = ce_put_avx2,
     [K_mean_pool] = mean_pool_avx2,
     [K_mean_pool_bwd] = mean_pool_bwd_avx2,
     [K_l2norm] = l2norm_avx2,
@@ -195,6 +196,7 @@ kernel_fn *const kernel_rows_avx512[KERNEL_COUNT] = {
     /* heads */
     [K_ce_fwd] = ce_fwd_avx512,
     [K_ce_bwd] = ce_bwd_avx512,
+    [K_ce_put] = ce_put_avx512,
     [K_mean_pool] = mean_pool_avx512,
     [K_mean_pool_bwd] = mean_pool_bwd_avx512,
     [K_l2norm] = l2norm_avx512,

@@ -173,6 +173,8 @@ void job_choose(struct job_run *r)
         h->long_rows = HYPER_CUT;
     if (h->result == 0)
         h->result = HYPER_LAST;
+    if (h->distill == 0 && rows.n_taught)
+        h->distill = 1;
     h->max_length = rows.max_tok;
     if (h->scale == 0 && h->method == HYPER_EMBEDDING)
         h->scale = TRAIN_SCALE;
@@ -197,6 +199,7 @@ void job_ask(const struct job_run *r, struct tune_options *o)
                                         .lr_ratio = h->lora_lr_ratio,
                                         .is_rs = h->use_rslora},
                                .noise = h->noise,
+                               .distill = h->distill,
                                .scale = h->scale,
                                .targets = h->target_modules,
                                .lr = h->learning_rate,

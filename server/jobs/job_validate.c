@@ -103,6 +103,17 @@ static int check_counts(struct job_run *r, struct err *e)
     return 0;
 }
 
+/* What is asked of teachers is for rows that have one. */
+static int check_taught(struct job_run *r, struct err *e)
+{
+    if (r->job.hyper.distill == 0 || tune_rows_info(r->data).n_taught > 0)
+        return 0;
+    return job_fail(r, "invalid_training_file", "training_file",
+                    "No example has 'logprobs' of a teacher, which 'distill_weight' is for.", e)
+               ? -1
+               : 1;
+}
+
 /* One that measures nothing is a mistake, told before hours of training. */
 static int check_valid(struct job_run *r, struct err *e)
 {
@@ -124,6 +135,8 @@ int job_read_files(struct job_run *r, struct err *e)
     int rc = read_file(r, r->job.training_file, "training_file", &r->data, e);
     if (!rc)
         rc = check_counts(r, e);
+    if (!rc)
+        rc = check_taught(r, e);
     if (!rc && r->job.validation_file)
         rc = read_file(r, r->job.validation_file, "validation_file", &r->valid, e);
     if (!rc && r->job.validation_file)

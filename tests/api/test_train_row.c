@@ -121,6 +121,99 @@ static void unread_members(void **state)
     assert_string_equal(said.unread, "id, ?");
 }
 
+#define USER   "{\"role\":\"user\",\"content\":\"Hi\"}"
+#define ANSWER "\"role\":\"assistant\",\"content\":\"Yes\""
+#define LOGPROBS                                                                                   \
+    "{\"content\":[{\"token\":\"Y\",\"logprob\":-0.5,\"bytes\":[89],\"top_logprobs\":"             \
+    "[{\"token\":\"Y\",\"logprob\":-0.5,\"bytes\":null},{\"token\":\"N\",\"logprob\":-2}]},"       \
+    "{\"token\":\"?\",\"logprob\":0.001,\"bytes\":[101,115]}],\"refusal\":null}"
+
+/* Faults: a teacher's word that is dropped, that a template sees, or that is another message's;
+ * bytes that are taken from a token's spelling. */
+static void teachers(void **state)
+{
+    static const char *const lines[] = {
+        "{\"messages\":[" USER ",{" ANSWER ",\"logprobs\":" LOGPROBS "}]}",
+        "{\"messages\":[" USER ",{" ANSWER "}],\"logprobs\":" LOGPROBS "}",
+        "{\"messages\":[" USER "],\"choices\":[{\"index\":0,\"message\":{" ANSWER
+        ",\"refusal\":null},\"logprobs\":" LOGPROBS "}],\"id\":\"chatcmpl-1\"}"};
+    (void)state;
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        struct train_example row;
+        struct api_error e;
+        assert_int_equal(read_line(lines[i], &row, &e), 0);
+        assert_true(row.kind == TRAIN_CHAT && row.n_teacher == 1 && row.messages.l->n == 2);
+        const struct train_teacher *t = row.teacher;
+        assert_true(t->message == 1 && t->n == 2);
+        assert_true(t->at[0].is.logprob == -0.5 && t->at[0].n_top == 2 && t->at[1].n_top == 0);
+        assert_true(t->at[0].top[1].n == 1 && t->at[0].top[1].p[0] == 'N');
+        assert_true(t->at[1].is.n == 2 && memcmp(t->at[1].is.p, "es", 2) == 0);
+        assert_true(t->at[1].is.logprob == 0);
+        assert_null(jv_dict_get(&row.messages.l->at[1], "logprobs"));
+    }
+    struct train_example row;
+    struct api_error e;
+    assert_int_equal(read_line("{\"messages\":[{" ANSWER
+                               ",\"logprobs\":null}],\"logprobs\":{\"content\":"
+                               "null}}",
+                               &row, &e),
+                     0);
+    assert_int_equal(row.n_teacher, 0);
+}
+
+/* Faults: what is no log-probability taken for one, an error without its place; a teacher of a row
+ * that no teacher is for. */
+static void teachers_refused(void **state)
+{
+    static const struct {
+        const char *line, *param;
+    } bad[] = {
+        {"{\"messages\":[{" ANSWER ",\"logprobs\":[]}]}", "messages[0].logprobs"},
+        {"{\"messages\":[{" ANSWER ",\"logprobs\":{\"content\":{}}}]}", "messages[0].logprobs"},
+        {"{\"messages\":[{" ANSWER "}],\"logprobs\":{\"content\":[7]}}", "logprobs.content[0]"},
+        {"{\"messages\":[{" ANSWER "}],\"logprobs\":{\"content\":[{\"token\":\"Yes\"}]}}",
+         "logprobs.content[0]"},
+        {"{\"messages\":[{" ANSWER
+         "}],\"logprobs\":{\"content\":[{\"token\":\"Yes\",\"logprob\":0.5}]}}",
+         "logprobs.content[0]"},
+        {"{\"messages\":[{" ANSWER
+         "}],\"logprobs\":{\"content\":[{\"logprob\":-1,\"bytes\":[256]}]}}",
+         "logprobs.content[0]"},
+        {"{\"messages\":[{" ANSWER
+         "}],\"logprobs\":{\"content\":[{\"token\":\"Yes\",\"logprob\":-1,"
+         "\"top_logprobs\":[{\"token\":\"a\"}]}]}}",
+         "logprobs.content[0]"},
+        {"{\"messages\":[{\"role\":\"user\",\"content\":\"a\",\"logprobs\":" LOGPROBS "},{" ANSWER
+         "}]}",
+         "messages[0].logprobs"},
+        {"{\"messages\":[" USER "],\"choices\":[]}", "messages"},
+        {"{\"messages\":[" USER "],\"choices\":[{\"message\":{" ANSWER "}},{\"message\":{" ANSWER
+         "}}]}",
+         "choices"},
+        {"{\"prompt\":\"a\",\"completion\":\"b\",\"logprobs\":" LOGPROBS "}", "logprobs"}};
+    struct train_example row;
+    struct train_said said = {.unread = ""};
+    struct api_error e;
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_equal(read_line(bad[i].line, &row, &e), -1);
+        assert_string_equal(e.param, bad[i].param);
+    }
+    static const char judged[] =
+        "{\"messages\":[{" ANSWER "}],\"label\":true,\"logprobs\":" LOGPROBS "}";
+    assert_int_equal(api_train_row(&own_arena, judged, strlen(judged),
+                                   (struct train_wants){.has_verdicts = true}, &row, &said),
+                     -1);
+    assert_string_equal(said.error.param, "logprobs");
+    static const char pair[] =
+        "{\"input\":{\"messages\":[" USER "]},\"preferred_output\":[{" ANSWER
+        ",\"logprobs\":" LOGPROBS "}],\"non_preferred_output\":[{" ANSWER "}]}";
+    assert_int_equal(api_train_row(&own_arena, pair, strlen(pair),
+                                   (struct train_wants){.has_pairs = true}, &row, &said),
+                     -1);
+    assert_string_equal(said.error.param, "preferred_output");
+}
+
 static int read_text(const char *line, bool has_anchors, struct train_example *row,
                      struct train_said *said)
 {
@@ -387,6 +480,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(dialects, own_arena_new, own_arena_free),
         cmocka_unit_test_setup_teardown(completions, own_arena_new, own_arena_free),
         cmocka_unit_test_setup_teardown(row_weights, own_arena_new, own_arena_free),
+        cmocka_unit_test_setup_teardown(teachers, own_arena_new, own_arena_free),
+        cmocka_unit_test_setup_teardown(teachers_refused, own_arena_new, own_arena_free),
         cmocka_unit_test_setup_teardown(unread_members, own_arena_new, own_arena_free),
         cmocka_unit_test_setup_teardown(verdicts, own_arena_new, own_arena_free),
         cmocka_unit_test_setup_teardown(faults, own_arena_new, own_arena_free),

@@ -2,7 +2,9 @@
  *
  * Softmax and cross-entropy. Faults they can catch: a maximum that a tail's zeros win, an overflow
  * on huge logits, a chunk of nothing but -infinity that makes NaN, a tie that goes to the higher
- * id, a target in another chunk that is read here, a result that depends on how rows are grouped.
+ * id, a target in another chunk that is read here, a result that depends on how rows are grouped;
+ * of tokens that a teacher names a share that is another token's, others that are pushed as one of
+ * them, a row of one token of which the label's own gradient differs by a bit.
  */
 #include <math.h>
 #include <string.h>
@@ -236,5 +238,153 @@ void check_ce_bwd(struct check *c)
         ce_bwd_run(c, &(struct ce_case){4, 33, 16, 3, kind, 0});
         ce_bwd_run(c, &(struct ce_case){3, 1000, 256, 1, kind, 0});
         ce_bwd_run(c, &(struct ce_case){2, K_CE_CHUNK + 17, K_CE_CHUNK, 0, kind, 0});
+    }
+}
+
+/* ---- tokens that a teacher names ---- */
+
+enum { TOP = 5 };
+
+struct ce_top {
+    struct k_ce_top a;
+    int32_t *target;
+    float *plain; /* dlogits of the target alone */
+};
+
+/* Row i names i % (TOP + 1) tokens, the target among them; row 1, the target alone, is all of its
+ * loss. */
+static struct ce_top ce_top_new(struct check *c, const struct ce_case *k)
+{
+    int64_t n_top = k->m * TOP;
+    int32_t *id = check_buf(c, (size_t)n_top * sizeof *id, 4);
+    float *share = check_floats(c, n_top, CHECK_ZERO), *rest = check_floats(c, k->m, CHECK_ZERO);
+    int32_t *target = check_buf(c, (size_t)k->m * sizeof *target, 4);
+    for (int64_t i = 0; i < k->m; i++) {
+        int64_t named = i % (TOP + 1), step = k->n_vocab / TOP;
+        target[i] = (int32_t)check_below(c, step);
+        for (int64_t t = 0; t < TOP; t++)
+            id[i * TOP + t] = t < named ? target[i] + (int32_t)(t * step) : -1;
+        for (int64_t t = 0; t < named; t++)
+            share[i * TOP + t] = named == 1 ? 1 : t == 0 ? 0.5f : 0.25f / (float)(named - 1);
+        rest[i] = named > 1 ? 0.25f : 0;
+    }
+    return (struct ce_top){.a = {.ld = k->n_vocab + k->pad,
+                                 .m = k->m,
+                                 .n = k->n_vocab,
+                                 .n_top = TOP,
+                                 .id = id,
+                                 .share = share,
+                                 .rest = rest,
+                                 .logit = check_floats(c, n_top, CHECK_NAN),
+                                 .state = states_new(c, k->m),
+                                 .others = states_new(c, k->m),
+                                 .dloss = check_floats(c, k->m, CHECK_RANDOM),
+                                 .cap = k->cap},
+                           .target = target};
+}
+
+void check_ce_take(struct check *c)
+{
+    for (int kind = 0; kind < CHECK_KINDS; kind++) {
+        const struct ce_case k = {13, 100, 100, 3, kind, 0};
+        check_begin(c);
+        check_case(c, "%s m %lld", check_kind_name(kind), (long long)k.m);
+        struct ce_top t = ce_top_new(c, &k);
+        size_t bytes = (size_t)(k.m * t.a.ld) * sizeof(float);
+        float *x = logits_new(c, &k), *was = check_dup(c, x, bytes, 4);
+        t.a.logits = x;
+        check_slices(c, &t.a,
+                     (struct check_out[]){{x, bytes}, {t.a.logit, (size_t)k.m * TOP * sizeof *x}},
+                     2);
+        for (int64_t i = 0; i < k.m * TOP; i++) {
+            int32_t id = t.a.id[i];
+            float *at = was + i / TOP * t.a.ld, want = id < 0 ? 0 : at[id];
+            check_bits(c, "a token's logit", &t.a.logit[i], &want, sizeof want);
+        }
+        for (int64_t i = 0; i < k.m * TOP; i++)
+            if (t.a.id[i] >= 0)
+                was[i / TOP * t.a.ld + t.a.id[i]] = -INFINITY;
+        check_bits(c, "what is left", x, was, bytes);
+    }
+}
+
+struct ce_top_loss {
+    const struct k_ce_top *a;
+    int64_t row;
+};
+
+/* The definition, in f64. */
+static double ce_top_loss(const void *ctx, const double *x)
+{
+    const struct ce_top_loss *l = ctx;
+    const struct k_ce_top *a = l->a;
+    const struct ce_loss cap = {.cap = a->cap};
+    double max = -INFINITY, sum = 0, others = 0, loss = 0;
+    for (int64_t j = 0; j < a->n; j++)
+        max = fmax(max, ce_capped(&cap, x[j]));
+    for (int64_t j = 0; j < a->n; j++)
+        sum += exp(ce_capped(&cap, x[j]) - max);
+    others = sum;
+    for (int64_t t = l->row * TOP; t < (l->row + 1) * TOP && a->id[t] >= 0; t++) {
+        double p = exp(ce_capped(&cap, x[a->id[t]]) - max);
+        others -= p;
+        loss -= a->share[t] * log(p / sum);
+    }
+    return (loss - a->rest[l->row] * log(others / sum)) * a->dloss[l->row];
+}
+
+/* The rows' states, and the others' dlogits, in x. */
+static void ce_top_fill(struct check *c, const struct ce_case *k, struct ce_top *t, float *x)
+{
+    struct k_ce a = ce_args(k, x, t->target, (struct k_ce_state *)(uintptr_t)t->a.state, 0);
+    a.dloss = t->a.dloss;
+    check_run_row(c, K_ce_fwd, &a);
+    t->plain = check_dup(c, x, (size_t)(k->m * t->a.ld) * sizeof *x, 4);
+    t->a.logits = x;
+    check_run_row(c, K_ce_take, &t->a);
+    a.state = (struct k_ce_state *)(uintptr_t)t->a.others;
+    check_run_row(c, K_ce_fwd, &a);
+    a.state = (struct k_ce_state *)(uintptr_t)t->a.state;
+    check_run_row(c, K_ce_bwd, &a);
+    a.logits = t->plain;
+    check_run_row(c, K_ce_bwd, &a);
+}
+
+static void ce_put_run(struct check *c, const struct ce_case *k)
+{
+    check_begin(c);
+    check_case(c, "%s m %lld vocabulary %lld cap %g", check_kind_name(k->kind), (long long)k->m,
+               (long long)k->n_vocab, (double)k->cap);
+    struct ce_top t = ce_top_new(c, k);
+    size_t bytes = (size_t)(k->m * t.a.ld) * sizeof(float);
+    float *free_logits = logits_new(c, k), *x = check_dup(c, free_logits, bytes, 4);
+    for (int64_t j = 0; j < k->m * t.a.ld && k->cap > 0; j++)
+        x[j] = k->cap * tanhf(x[j] / k->cap);
+    ce_top_fill(c, k, &t, x);
+    struct k_ce_top ref = t.a;
+    ref.logits = check_dup(c, x, bytes, 4);
+    check_slices(c, &t.a, (struct check_out[]){{x, bytes}}, 1);
+    check_run_ref(c, &ref);
+    for (int64_t i = 0; i < k->m; i++) {
+        float *got = x + i * t.a.ld;
+        struct ce_top_loss l = {&t.a, i};
+        check_near(c, "dlogits", got, ref.logits + i * t.a.ld, k->n_vocab, 2e-5, 1e-6);
+        if (i % (TOP + 1) < 2) /* none named, or all of the loss is the target's */
+            check_bits(c, "of the target alone", got, t.plain + i * t.a.ld,
+                       (size_t)k->n_vocab * sizeof *got);
+        else if (k->n_vocab <= 100 && k->kind == CHECK_RANDOM)
+            check_gradient(c, "differences", got, free_logits + i * t.a.ld, k->n_vocab, ce_top_loss,
+                           &l, 1e-5);
+    }
+}
+
+void check_ce_put(struct check *c)
+{
+    for (int kind = 0; kind < CHECK_KINDS; kind++) {
+        if (kind == CHECK_HUGE) /* as of ce_bwd */
+            continue;
+        ce_put_run(c, &(struct ce_case){7, 33, 33, 3, kind, 4});
+        ce_put_run(c, &(struct ce_case){13, 100, 100, 0, kind, 0});
+        ce_put_run(c, &(struct ce_case){7, 2017, 2017, 1, kind, 0});
     }
 }

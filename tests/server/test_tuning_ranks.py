@@ -23,6 +23,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from ranks import Mpi, Shared, Sockets, has_mpi  # noqa: E402
 from serving import ENDLESS, SLOW, Cases, Tandem, scratch  # noqa: E402
+from test_distill import TAUGHT  # noqa: E402
 from test_full_disk import shape  # noqa: E402
 from test_tuning import JOBS, MODEL, Client, rows  # noqa: E402
 
@@ -143,6 +144,18 @@ def whole(server, want):
     return losses
 
 
+def taught(server, want):
+    """Rows with a teacher: rank 0 alone has the file."""
+    c = Client(server, {})
+    job = c.job(c.file(TAUGHT), validation_file=c.file(TAUGHT), seed=3, method={"type": "supervised", "supervised": {
+        "hyperparameters": {**HYPER, "distill_weight": 0.75}}})
+    c.done(job)
+    got = shape(c, job)
+    if want:
+        near(got, want)
+    return got
+
+
 # ---- ranks that go
 
 
@@ -220,7 +233,7 @@ def processes(cases, kind, want, full):
 def main():
     cases, seen = Cases(), {}
     with scratch() as tmp, serve(None, tmp) as server:
-        one, whole_one = story(server), whole(server, None)
+        one, whole_one, taught_one = story(server), whole(server, None), taught(server, None)
     with scratch() as tmp, serve("threads", tmp) as server:
         def first():
             seen["two"] = story(server)
@@ -231,6 +244,7 @@ def main():
         cases.run("threads: paused", lambda: pauses(server, want))
         cases.run("threads: bad ends", lambda: ends_badly(server))
         cases.run("threads: whole model", lambda: whole(server, whole_one) and None)
+        cases.run("threads: a teacher", lambda: taught(server, taught_one) and None)
     cases.run("threads: killed", lambda: killed("threads", want))
     processes(cases, Sockets, want, whole_one)
     if has_mpi():

@@ -90,6 +90,22 @@ class Tuning:
         assert job.status == "succeeded" and job.trained_tokens, job
         assert (job.method.type, job.method.dpo.hyperparameters.beta) == ("dpo", 0.2), job.method
 
+    def case_teacher(self):
+        """Catches: an answer of the SDK's with log-probabilities that is no row as it is."""
+        rows = []
+        for i in range(12):
+            ask = [{"role": "user", "content": f"a {i}"}]
+            got = self.client.chat.completions.create(model="tiny", messages=ask, max_tokens=8, seed=i, logprobs=True,
+                                                      top_logprobs=20, extra_body={"guided_regex": "[a-z ]{3,9}"})
+            rows.append(json.dumps({"messages": ask, **got.model_dump()}) + "\n")
+        job = self.jobs.create(model="tiny", training_file=self.file("".join(rows).encode()).id, seed=1, method={
+            "type": "supervised", "supervised": {"hyperparameters": {"n_epochs": 1, "distill_weight": 0.5}}})
+        with self.client.fine_tuning.with_streaming_response.jobs.list_events(
+                job.id, extra_query={"stream": "true"}) as r:
+            assert list(r.iter_lines())[-2:] == ["data: [DONE]", ""]
+        job = self.jobs.retrieve(job.id)
+        assert job.status == "succeeded" and job.method.supervised.hyperparameters.distill_weight == 0.5, job
+
     def case_bounds(self):
         """Catches: a value out of its bounds that is taken, or told under another name."""
         file = self.file().id

@@ -15,7 +15,7 @@
 #include "engine/eager/eager.h"
 #include "engine/graph/passes.h"
 #include "engine/run/runner.h"
-#include "tests/lib/golden.h"
+#include "tests/lib/golden_rows.h"
 #include "tests/lib/gpu.h"
 
 enum { TOK_MAX = 64, GREEDY_MAX = 64, ROW_MAX = 8, NAME_BYTES = 256 };
@@ -164,25 +164,59 @@ static void check_gradient(struct golden *g, const char *name, const struct para
     mem_free(want);
 }
 
-static void train_once(struct golden *g, const char *name, bool checkpoints)
+/* Row i, of which a teacher that is certain says what its labels say; n_top 0: nobody does. */
+static void add_row(const struct golden *g, struct packed *p, int64_t i, int64_t n_top)
+{
+    struct golden_rows *r = golden_rows_new(g);
+    int32_t id[GOLDEN_ROW_MAX] = {0};
+    float mass[GOLDEN_ROW_MAX];
+    golden_add_row(g, p, i);
+    for (int64_t k = 0, n = 0; k < r->row[i].n; k++)
+        if (r->label[i][k] >= 0) {
+            id[n] = r->label[i][k];
+            mass[n++] = 1;
+        }
+    if (n_top)
+        packed_teach(p, id, mass, n_top, 0.5);
+    free(r);
+}
+
+/* What the forward found of the labels is the same where it found them as named. */
+static void check_named(const struct golden *g, struct packed *p, const struct op_view out)
+{
+    struct err e = ERR_INIT;
+    int64_t n = packed_n_out(p);
+    float *raw = read_back(g, out.p, n * (int64_t)(sizeof(struct k_ce_state) / sizeof(float)));
+    const struct k_ce_state *s = (const struct k_ce_state *)(const void *)raw;
+    packed_fetch_top(p);
+    assert_good(stream_sync(g->stream, &e), &e);
+    for (int64_t i = 0; i < n; i++)
+        assert_true(packed_top(p)->logit[i] == s[i].target_logit &&
+                    k_ce_lse(&packed_top(p)->others[i]) <= k_ce_lse(&s[i]));
+    mem_free(raw);
+}
+
+static void train_once(struct golden *g, const char *name, bool checkpoints, int64_t n_top)
 {
     struct err e = ERR_INIT;
     struct model *m = g->model;
     struct eager *t = eager_new(g->stream, &e);
-    struct packed_options po = {.cap_tok = 4 * TOK_MAX, .cap_row = ROW_MAX};
+    struct packed_options po = {.cap_tok = 4 * TOK_MAX, .cap_row = ROW_MAX, .n_top = n_top};
     struct packed *p = packed_new(m, &po, g->stream, &e);
     struct eager_options o = {.wants_grad = true, .checkpoint = checkpoints};
     for (int32_t i = 0; i < m->n_param; i++)
         m->param[i].grad = device_alloc(
             g->device, (size_t)(m->param[i].n * m->param[i].k) * sizeof(float), "gradient", &e);
-    golden_add_row(g, p, 0);
-    golden_add_row(g, p, 1);
+    add_row(g, p, 0, n_top);
+    add_row(g, p, 1, n_top);
     eager_begin(t, packed_batch(p, packed_weight(p), 0), &o);
     struct val v = model_build(m, eager_builder(t), MODEL_LOSS);
     assert_good(eager_builder(t)->failed ? -1 : 0, &eager_builder(t)->err);
     double loss = loss_of(g, t, p, v), want = golden_num(&g->root, "loss");
     if (!(loss > want - 1e-4 * want && loss < want + 1e-4 * want))
         fail_msg("%s: loss %.9g, the golden has %.9g", name, loss, want);
+    if (n_top)
+        check_named(g, p, eager_view(t, v));
     assert_good(eager_backward(t, &e), &e);
     eager_end(t);
     for (int32_t i = 0; i < m->n_param; i++) {
@@ -194,15 +228,17 @@ static void train_once(struct golden *g, const char *name, bool checkpoints)
     eager_free(t);
 }
 
-/* Faults: any backward kernel; a gradient that is read or summed before its stream came to it. */
+/* Faults: any backward kernel; a teacher's word that does not come to the device, or back; a
+ * gradient that is read or summed before its stream came to it. */
 static void loss_and_gradients(void **state)
 {
     (void)state;
     for (int i = 0; i < N_NAME; i++) {
         struct golden g;
         golden_init_on(&g, "cuda", names[i], K_F32, 0);
-        train_once(&g, names[i], false);
-        train_once(&g, names[i], true);
+        train_once(&g, names[i], false, 0);
+        train_once(&g, names[i], true, 0);
+        train_once(&g, names[i], false, 1);
         golden_release(&g);
     }
 }

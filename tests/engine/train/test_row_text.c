@@ -215,7 +215,7 @@ static void check_chat(const struct tokenizer *t, const char *name, const struct
     assert_good(template_render_turns(m, &in, &out, &turns, &e), &e);
     for (size_t i = 0; i < turns.n; i++)
         if (only < 0 || only == (int64_t)i)
-            part[n++] = (struct row_part){turns.at[i].begin, turns.at[i].end};
+            part[n++] = (struct row_part){.lo = turns.at[i].begin, .hi = turns.at[i].end};
     assert_good(row_text_chat(t, &out, 1 << 20, &row, part, n, &e), &e);
     struct tok_list prompt = asked(t, m, k, only < 0 ? 1 : 2 * (size_t)only + 1);
     if (part[0].lo != prompt.n || memcmp(row.id, prompt.id, prompt.n * sizeof *row.id) != 0)

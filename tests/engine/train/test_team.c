@@ -195,11 +195,36 @@ static const struct train_options some = {.lora = {.rank = 4, .alpha = 8, .lr_ra
 
 static const int sizes[][2] = {{2, 1}, {4, 1}, {1, 2}, {1, 4}, {2, 2}};
 
+enum { N_TOP = 2 };
+
+/* A teacher that holds each label half as likely as the id beside it, which it leaves little else.
+ */
+static void teach(struct golden_rows *r, int64_t n_vocab)
+{
+    static int32_t id[GOLDEN_ROWS][GOLDEN_ROW_MAX * N_TOP];
+    static float mass[GOLDEN_ROWS][GOLDEN_ROW_MAX * N_TOP];
+    for (int64_t i = 0; i < r->n; i++) {
+        for (int64_t k = 0, n = 0; k < r->row[i].n; k++) {
+            if (r->label[i][k] < 0)
+                continue;
+            for (int32_t j = 0; j < N_TOP; j++, n++) {
+                id[i][n] = (r->label[i][k] + j) % (int32_t)n_vocab;
+                mass[i][n] = j ? 0.6f : 0.3f;
+            }
+        }
+        r->row[i].top_id = id[i];
+        r->row[i].top = mass[i];
+        r->row[i].n_top = N_TOP;
+    }
+}
+
 static void all_sizes(const char *name, const struct train_options *o)
 {
     struct golden g;
     golden_init_short(&g, name, K_F32);
     struct golden_rows *rows = golden_rows_new(&g);
+    if (o->n_top)
+        teach(rows, g.model->cfg.n_vocab);
     struct story one = {.opt = *o, .rows = rows};
     story_run(&one, &g, (const int[]){1, 1});
     for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
@@ -263,6 +288,19 @@ static void preferences(void **state)
     o.preference = (struct train_preference){.loss = TRAIN_ORPO, .beta = 0.1, .gamma = 0};
     o.checkpoints_blocks = true;
     all_sizes("qwen2", &o);
+}
+
+/* Faults: a teacher of other ranks' rows, or of a part of the vocabulary; a loss that stays a
+ * rank's own. */
+static void teachers(void **state)
+{
+    (void)state;
+    struct train_options o = some;
+    o.distill = 0.75;
+    o.n_top = N_TOP;
+    all_sizes("llama_plain", &o);
+    o.lora.rank = 0;
+    all_sizes("llama_tied", &o);
 }
 
 /* Faults: a gradient of a norm of heads that is one rank's, a bias that several ranks train, a
@@ -441,9 +479,13 @@ static void trained_is_served(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(adapters),          cmocka_unit_test(adapters_of_experts),
-        cmocka_unit_test(preferences),       cmocka_unit_test(whole_models),
-        cmocka_unit_test(a_rank_fails),      cmocka_unit_test(other_sizes_go_on),
+        cmocka_unit_test(teachers),
+        cmocka_unit_test(adapters),
+        cmocka_unit_test(adapters_of_experts),
+        cmocka_unit_test(preferences),
+        cmocka_unit_test(whole_models),
+        cmocka_unit_test(a_rank_fails),
+        cmocka_unit_test(other_sizes_go_on),
         cmocka_unit_test(trained_is_served),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

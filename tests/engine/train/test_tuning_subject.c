@@ -91,6 +91,12 @@ static void every_option_counts(void **state)
     b = a;
     b.train.seed = 1;
     assert_false(is_alike(&a, &b));
+    struct dataset taught = {.digest = 1, .n_top = 3};
+    a.data = &taught;
+    b = a;
+    b.train.distill = 0.5;
+    assert_false(is_alike(&a, &b));
+    a.data = &d;
     b = a;
     b.train.schedule = TRAIN_COSINE;
     assert_false(is_alike(&a, &b));

@@ -201,6 +201,9 @@ static const int scan_rates_bwd_at[] = {AT(scan_rates_bwd, fwd.dt),
                                         AT(scan_rates_bwd, dskip),
                                         END};
 static const int ce_at[] = {AT(ce, logits), AT(ce, target), AT(ce, state), AT(ce, dloss), END};
+static const int ce_top_at[] = {AT(ce_top, logits), AT(ce_top, id),    AT(ce_top, share),
+                                AT(ce_top, rest),   AT(ce_top, logit), AT(ce_top, state),
+                                AT(ce_top, others), AT(ce_top, dloss), END};
 static const int pool_at[] = {AT(pool, x), AT(pool, y), AT(pool, start), END};
 static const int l2norm_at[] = {AT(l2norm, x), AT(l2norm, dy), AT(l2norm, y), END};
 static const int argmax_at[] = {AT(argmax, x), AT(argmax, best), END};
@@ -311,6 +314,8 @@ static const int *const of_kernel[KERNEL_COUNT] = {
     [K_scan_rates_bwd] = scan_rates_bwd_at,
     [K_ce_fwd] = ce_at,
     [K_ce_bwd] = ce_at,
+    [K_ce_take] = ce_top_at,
+    [K_ce_put] = ce_top_at,
     [K_mean_pool] = pool_at,
     [K_mean_pool_bwd] = pool_at,
     [K_l2norm] = l2norm_at,
