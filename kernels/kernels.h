@@ -44,6 +44,7 @@
 #include "kernels/args_linear.h"
 #include "kernels/args_rows.h"
 #include "kernels/args_sample.h"
+#include "kernels/args_tracks.h"
 #include "kernels/types.h"
 
 enum kernel_id {

@@ -82,6 +82,11 @@ struct op_experts_attr {
     int32_t rank_max; /* of adapters; 0: there are none. The maker says it */
 };
 
+struct op_mix_attr {
+    int32_t n, k;
+    float plus;
+};
+
 struct op_reduce_attr;
 struct op_collect_attr;
 struct op_spread_attr;
@@ -130,6 +135,15 @@ struct val op_row_gate(struct builder *b, struct val x, struct val gate);
 /* logits: of the router, [rows of x, n_expert]. */
 struct val op_experts(struct builder *b, struct val x, struct val logits,
                       const struct op_experts_attr *attr);
+/* Of n runs of columns of base and k of x, all as wide: base_i + sum of (c[i * k + j] + plus) x_j.
+ * c: a number for each pair; id -1: plus alone. */
+struct val op_mix(struct builder *b, struct val base, struct val x, struct val c,
+                  const struct op_mix_attr *attr);
+/* x, as large as `like` in root mean square, whose own is taken for `least` where it is less. */
+struct val op_match(struct builder *b, struct val x, struct val like, float least);
+/* max(x - mean - times * std, 0) of each row. */
+struct val op_cutoff(struct builder *b, struct val x, float times);
+struct val op_col_scale(struct builder *b, struct val x, const struct param *by);
 struct val op_gelu(struct builder *b, struct val x, bool tanh);
 struct val op_softcap(struct builder *b, struct val x, float cap);
 struct val op_dropout(struct builder *b, struct val x, float p, uint32_t site);

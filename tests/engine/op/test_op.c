@@ -457,6 +457,19 @@ static struct val scaled_mixture(struct rig *r, struct builder *b, struct val x)
 TEST_OF(experts_scaled, (EXPERT_LEAVES, leaf_new(&r, E, 1, true)), scaled_mixture(r, b, x))
 TEST_OF(experts_grouped, EXPERT_LEAVES, grouped_mixture(r, b, x, false))
 TEST_OF(experts_grouped_normalised, EXPERT_LEAVES, grouped_mixture(r, b, x, true))
+TEST_OF(mix, (void)0,
+        op_mix(b, x, op_slice(b, op_mul(b, x, x), 0, 8), op_slice(b, op_mul(b, x, x), 3, 6),
+               &(struct op_mix_attr){.n = 3, .k = 2, .plus = 0.5f}))
+TEST_OF(mix_itself, (void)0,
+        op_mix(b, x, x, op_slice(b, op_mul(b, x, x), 0, 9), &(struct op_mix_attr){.n = 3, .k = 3}))
+TEST_OF(mix_plain, (void)0,
+        op_mix(b, x, op_slice(b, op_mul(b, x, x), 0, 4), (struct val){.id = -1},
+               &(struct op_mix_attr){.n = 3, .k = 1, .plus = 2}))
+TEST_OF(match, (void)0, op_match(b, op_mul(b, x, x), x, 0.01f))
+TEST_OF(match_least, (void)0, op_match(b, op_mul(b, x, x), x, 9))
+/* Cubed, so that a difference across a cut is no edge. */
+TEST_OF(cutoff, (void)0, (y = op_cutoff(b, x, -0.4f), op_mul(b, y, op_mul(b, y, y))))
+TEST_OF(col_scale, leaf_new(&r, D, 1, true), op_col_scale(b, op_mul(b, x, x), &r->leaf[1].p))
 TEST_OF(l2norm, (void)0, op_l2norm(b, x, 1e-12f))
 
 /* The adapter's two matrices are leaves too: their gradients are the group's. */
@@ -617,6 +630,13 @@ int main(void)
         cmocka_unit_test(test_op_experts_normalised),
         cmocka_unit_test(test_op_experts_biased),
         cmocka_unit_test(test_op_experts_scaled),
+        cmocka_unit_test(test_op_mix),
+        cmocka_unit_test(test_op_mix_itself),
+        cmocka_unit_test(test_op_mix_plain),
+        cmocka_unit_test(test_op_match),
+        cmocka_unit_test(test_op_match_least),
+        cmocka_unit_test(test_op_cutoff),
+        cmocka_unit_test(test_op_col_scale),
         cmocka_unit_test(test_op_attn_sink),
         cmocka_unit_test(test_op_lora),
         cmocka_unit_test(wrong_shapes_are_refused),

@@ -114,6 +114,12 @@ static const int row_gate_at[] = {AT(row_gate, x), AT(row_gate, gate), AT(row_ga
 static const int row_gate_bwd_at[] = {AT(row_gate_bwd, x),     AT(row_gate_bwd, gate),
                                       AT(row_gate_bwd, dy),    AT(row_gate_bwd, dx),
                                       AT(row_gate_bwd, dgate), END};
+static const int mix_at[] = {AT(mix, base), AT(mix, x), AT(mix, c), AT(mix, y), END};
+static const int mix_dot_at[] = {AT(mix_dot, a), AT(mix_dot, b), AT(mix_dot, y), END};
+static const int match_at[] = {AT(match, x), AT(match, like), AT(match, dy),
+                               AT(match, y), AT(match, dx),   AT(match, dlike),
+                               END};
+static const int cutoff_at[] = {AT(cutoff, x), AT(cutoff, dy), AT(cutoff, y), END};
 static const int swiglu_clamped_at[] = {AT(swiglu_clamped, gate),
                                         AT(swiglu_clamped, up),
                                         AT(swiglu_clamped, dy),
@@ -283,6 +289,12 @@ static const int *const of_kernel[KERNEL_COUNT] = {
     [K_reorder] = reorder_at,
     [K_row_gate] = row_gate_at,
     [K_row_gate_bwd] = row_gate_bwd_at,
+    [K_mix] = mix_at,
+    [K_mix_dot] = mix_dot_at,
+    [K_match] = match_at,
+    [K_match_bwd] = match_at,
+    [K_cutoff] = cutoff_at,
+    [K_cutoff_bwd] = cutoff_at,
     [K_row_scale] = row_scale_at,
     [K_heads] = heads_at,
     [K_heads_bwd] = heads_bwd_at,
