@@ -79,11 +79,13 @@ static void find_parted(struct sharding *x)
 /* ---- layouts ----------------------------------------------------------------------------------
  */
 
-/* A node that brings value v into another layout belongs to the layer that made v. */
-static int emit(struct sharding *x, int32_t v, struct graph_node *n, struct err *e)
+/* A node that brings a value into another layout belongs to the layer of what stands before it: the
+ * one that made the value where the next begins with its reader. A layer is never gone back to:
+ * where its first node is on the way back, all that it trains has its gradient. */
+static int emit(struct sharding *x, struct graph_node *n, struct err *e)
 {
     n->pass = pass_name(PASS_shard);
-    n->layer = x->in->node.at[x->in->value.at[v].def].layer;
+    n->layer = x->out->node.n ? x->out->node.at[x->out->node.n - 1].layer : -1;
     n->in_place[0] = n->in_place[1] = -1;
     n->op.n_out = n->op.n_out ? n->op.n_out : 1;
     return graph_emit(x->out, n, e);
@@ -95,7 +97,7 @@ static int emit_reduce(struct sharding *x, int32_t v, struct err *e)
     struct graph_node n = {.op = {.op = OP_reduce, .n_in = 1, .in = {x->have[v][SPLIT_PARTIAL]}}};
     memcpy(n.op.attr, &a, sizeof a);
     n.op.takes = 1;
-    if (emit(x, v, &n, e))
+    if (emit(x, &n, e))
         return -1;
     x->have[v][SPLIT_WHOLE] = n.op.out[0];
     return 0;
@@ -107,7 +109,7 @@ static int emit_collect(struct sharding *x, int32_t v, struct err *e)
         .ranks = x->in->ranks->at, .cols = x->in->value.at[v].shape.cols, .pieces = x->s.pieces[v]};
     struct graph_node n = {.op = {.op = OP_collect, .n_in = 1, .in = {x->have[v][SPLIT_COLS]}}};
     memcpy(n.op.attr, &a, sizeof a);
-    if (emit(x, v, &n, e))
+    if (emit(x, &n, e))
         return -1;
     x->have[v][SPLIT_WHOLE] = n.op.out[0];
     return 0;
@@ -124,7 +126,7 @@ static int come_by_spread(struct sharding *x, int32_t v, int32_t *id, struct err
     if (!x->in->ranks->trains || is_handed_on(x, v))
         return 0;
     ASSERT(!x->out->value.at[*id].shape.blocked);
-    if (x->spread[v] < 0 && emit(x, v, &n, e))
+    if (x->spread[v] < 0 && emit(x, &n, e))
         return -1;
     x->spread[v] = x->spread[v] < 0 ? n.op.out[0] : x->spread[v];
     *id = x->spread[v];
@@ -138,7 +140,7 @@ static int emit_slice(struct sharding *x, int32_t v, struct err *e)
     int n_run = shard_runs(&x->s, x->in, v, x->in->ranks->at.rank, run);
     ASSERT(n_run == 1);
     op_slice_set(&n.op, run[0].lo, run[0].n);
-    if (come_by_spread(x, v, &n.op.in[0], e) || emit(x, v, &n, e))
+    if (come_by_spread(x, v, &n.op.in[0], e) || emit(x, &n, e))
         return -1;
     x->have[v][SPLIT_COLS] = n.op.out[0];
     return 0;
