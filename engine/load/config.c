@@ -64,8 +64,10 @@ static const struct {
     double neutral;
     unsigned obeyed; /* by families that have one of these traits */
 } foreign[] = {
+    {"activation_sparsity_pattern", 0, OBEYS_TRACKS},
     {"add_cross_attention", 0, 0},
     {"alibi", 0, 0},
+    {"altup_num_inputs", 0, OBEYS_TRACKS},
     {"attention_multiplier", 1, OBEYS_MULTIPLIERS},
     {"attention_k_eq_v", 0, OBEYS_GEMMA4},
     {"attn_logit_softcapping", 0, OBEYS_CAPS},
@@ -73,14 +75,15 @@ static const struct {
     {"conv_L_cache", 0, OBEYS_CONV},
     {"embedding_multiplier", 1, OBEYS_MULTIPLIERS},
     {"enable_moe_block", 0, OBEYS_GEMMA4},
-    {"final_logit_softcapping", 0, OBEYS_CAPS | OBEYS_GEMMA4},
+    {"final_logit_softcapping", 0, OBEYS_CAPS | OBEYS_GEMMA4 | OBEYS_TRACKS},
     {"global_head_dim", 0, OBEYS_GEMMA4},
-    {"hidden_size_per_layer_input", 0, OBEYS_GEMMA4},
+    {"hidden_size_per_layer_input", 0, OBEYS_GEMMA4 | OBEYS_TRACKS},
     {"index_topk", 0, 0},
     {"is_encoder_decoder", 0, 0},
     {"lm_head_bias", 0, 0},
     {"mamba_n_heads", 0, OBEYS_SCAN},
     {"kv_lora_rank", 0, OBEYS_LATENT},
+    {"laurel_rank", 0, OBEYS_TRACKS},
     {"linear_num_value_heads", 0, OBEYS_DELTA},
     {"logit_scale", 1, 0},
     {"logits_scaling", 1, OBEYS_MULTIPLIERS},
@@ -91,7 +94,7 @@ static const struct {
     {"no_rope_layers", 0, OBEYS_NO_ROPE},
     {"num_experts", 0, OBEYS_EXPERTS},
     {"num_global_key_value_heads", 0, OBEYS_GEMMA4},
-    {"num_kv_shared_layers", 0, OBEYS_GEMMA4},
+    {"num_kv_shared_layers", 0, OBEYS_GEMMA4 | OBEYS_TRACKS},
     {"num_local_experts", 0, OBEYS_EXPERTS},
     {"parallel_attn", 0, 0},
     {"per_layer_config", 0, OBEYS_GEMMA4},
@@ -265,6 +268,35 @@ static int get_size(const struct json *v, const char *key, int64_t absent, int64
     return absent ? json_opt_int(v, key, 1, hi, out, e) : json_get_int(v, key, 1, hi, out, e);
 }
 
+/* A width for each layer, where a family's files may say so; d_ff is the largest. */
+static int parse_widths(struct config *c, const struct json *list, struct err *e)
+{
+    struct json m;
+    int64_t l = 0, n;
+    if (json_count(list) != (size_t)c->n_layer)
+        return json_err(list, e, ERR_BAD_INPUT, "expected one for each of %lld layers, found %zu",
+                        (long long)c->n_layer, json_count(list));
+    c->d_ff = 0;
+    json_each(m, *list)
+    {
+        if (json_as_int(&m, 1, CONFIG_WIDTH_MAX, &n, e))
+            return -1;
+        c->own_d_ff[l++] = (int32_t)n;
+        c->d_ff = n > c->d_ff ? n : c->d_ff;
+    }
+    return 0;
+}
+
+static int get_width(struct config *c, const struct json *root, const char *key, int64_t absent,
+                     struct err *e)
+{
+    struct json m = json_member(root, key);
+    bool may_list = config_traits_of(c)->obeys & OBEYS_TRACKS;
+    return may_list && json_is(&m, JSON_ARRAY)
+               ? parse_widths(c, &m, e)
+               : get_size(root, key, absent, CONFIG_WIDTH_MAX, &c->d_ff, e);
+}
+
 /* As most families name them. */
 int config_sizes_parse(struct config *c, const struct json *root, struct err *e)
 {
@@ -278,8 +310,8 @@ int config_sizes_parse(struct config *c, const struct json *root, struct err *e)
     s.d_ff = s.d_ff ? s.d_ff : config_traits_of(c)->d_ff;
     if (get_size(root, "vocab_size", s.n_vocab, CONFIG_VOCAB_MAX, &c->n_vocab, e) ||
         get_size(root, "hidden_size", s.d_model, CONFIG_WIDTH_MAX, &c->d_model, e) ||
-        get_size(root, ff, s.d_ff, CONFIG_WIDTH_MAX, &c->d_ff, e) ||
         get_size(root, "num_hidden_layers", s.n_layer, CONFIG_LAYER_MAX, &c->n_layer, e) ||
+        get_width(c, root, ff, s.d_ff, e) ||
         get_size(root, "num_attention_heads", s.n_head, CONFIG_WIDTH_MAX, &n_head, e) ||
         get_size(root, "max_position_embeddings", s.max_pos, CONFIG_CTX_MAX, &c->max_pos, e))
         return -1;
@@ -306,6 +338,7 @@ static int parse_llama(struct config *c, const struct json *root, struct err *e)
         config_act_parse(c, root, t->act_key ? t->act_key : "hidden_act", e) ||
         config_layers_parse(c, root, e) ||
         ((t->obeys & OBEYS_GEMMA4) && config_gemma4_parse(c, root, e)) ||
+        ((t->obeys & OBEYS_TRACKS) && config_gemma3n_parse(c, root, e)) ||
         config_scales_parse(c, root, e) || config_experts_parse(c, root, e) ||
         config_rope_parse(c, root, e))
         return -1;

@@ -144,11 +144,16 @@ struct config {
     int32_t full_d_head, full_n_kv_head; /* of layers that see all; 0: as the others */
     bool k_is_v;                         /* in layers that see all */
     bool norms_v;                        /* each head of values, without weights */
-    int32_t n_kv_shared;       /* the last layers that attend to keys and values of one before */
-    bool widens_shared;        /* and have twice the d_ff */
-    int64_t d_ple;             /* width of embeddings of each layer's own; 0: there are none */
-    int64_t n_ple_vocab;       /* and how many tokens have them */
-    double ple_scale;          /* of them */
+    int32_t n_kv_shared; /* the last layers that attend to keys and values of one before */
+    bool widens_shared;  /* and have twice the d_ff */
+    int64_t d_ple;       /* width of embeddings of each layer's own; 0: there are none */
+    int64_t n_ple_vocab; /* and how many tokens have them */
+    double ple_scale;    /* of them */
+    int32_t n_track;     /* residual streams of a row, side by side; 0: one, and no more */
+    bool scales_track;   /* what layers' own embeddings are gated by is scaled, by column */
+    int64_t d_laurel;    /* width of the product beside attention */
+    float sparsity[CONFIG_LAYER_MAX];   /* by layer: the share of a gate that is cut off */
+    int32_t own_d_ff[CONFIG_LAYER_MAX]; /* by layer; 0: d_ff, which is the most */
     bool has_layer_scale;      /* a layer's output is multiplied by a number in the files */
     bool scales_attn_by_layer; /* GPT-2: scale_attn_by_inverse_layer_idx */
     bool scales_attn;          /* 1 / sqrt(d_head), else 1 */

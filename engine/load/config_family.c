@@ -25,6 +25,7 @@ static const struct {
     const char *type, *arch, *text;
 } wrapper[] = {
     {"gemma3", "Gemma3ForConditionalGeneration", "gemma3_text"},
+    {"gemma3n", "Gemma3nForConditionalGeneration", "gemma3n_text"},
     {"gemma4", "Gemma4ForConditionalGeneration", "gemma4_text"},
     {"llava", "LlavaForConditionalGeneration", "llama"},
     {"mistral3", "Mistral3ForConditionalGeneration", "mistral"},

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the config.json of Gemma 4 says beside what others say: layers that see all have heads of
- * their own, the last layers attend to keys and values of one before them, and layers read an
- * embedding of each token that is theirs.
+ * What the config.json of Gemma 4 and 3n says beside what others say: in 4 layers that see all have
+ * heads of their own; the last layers attend to keys and values of one before them, and layers read
+ * an embedding of each token that is theirs; in 3n rows go on several tracks, and gates are cut.
  */
 #include <math.h>
 #include <stdio.h>
@@ -44,7 +44,11 @@ int64_t config_kv_layer(const struct config *c, int64_t layer)
 
 int64_t config_d_ff(const struct config *c, int64_t layer)
 {
-    return layer >= 0 && c->widens_shared && config_shares_kv(c, layer) ? 2 * c->d_ff : c->d_ff;
+    if (layer < 0)
+        return c->d_ff;
+    if (c->own_d_ff[layer])
+        return c->own_d_ff[layer];
+    return c->widens_shared && config_shares_kv(c, layer) ? 2 * c->d_ff : c->d_ff;
 }
 
 /* The last layer sees all, whatever the list says: so its class makes it. */
@@ -136,9 +140,8 @@ static int parse_full_heads(struct config *c, const struct json *root, struct er
 
 /* ---- keys and values of layers before -------------------------------------------------------- */
 
-static int parse_sharing(struct config *c, const struct json *root, struct err *e)
+static int parse_sharing(struct config *c, const struct json *root, int64_t n, struct err *e)
 {
-    int64_t n = 0;
     struct json m = json_member(root, "num_kv_shared_layers");
     if (json_opt_int(root, "num_kv_shared_layers", 0, c->n_layer - 1, &n, e))
         return -1;
@@ -194,8 +197,76 @@ int config_gemma4_parse(struct config *c, const struct json *root, struct err *e
     c->has_layer_scale = c->norms_v = true;
     end_with_sight(c);
     return check_unsupported(root, e) || check_sight(root, e) || parse_full_heads(c, root, e) ||
-                   parse_sharing(c, root, e) || parse_embeddings(c, root, e) ||
+                   parse_sharing(c, root, 0, e) || parse_embeddings(c, root, e) ||
                    json_opt_bool(root, "use_double_wide_mlp", &c->widens_shared, e)
                ? -1
                : 0;
+}
+
+/* ---- tracks ---------------------------------------------------------------------------------- */
+
+enum { TRACKS = 4, SPARSE_LAYERS = 10 };
+
+static int parse_share(struct config *c, const struct json *m, int64_t l, struct err *e)
+{
+    double share;
+    if (json_as_num(m, &share, e))
+        return -1;
+    if (!(share >= 0 && share < 1))
+        return json_err(m, e, ERR_BAD_INPUT, "expected a number from 0 to below 1, found %g",
+                        share);
+    c->sparsity[l] = (float)share;
+    return 0;
+}
+
+/* Of its class: the first layers of a model that has more than these. */
+static int parse_sparsity(struct config *c, const struct json *root, struct err *e)
+{
+    struct json list = {.node = NULL}, m;
+    int64_t l = 0;
+    if (json_opt(root, "activation_sparsity_pattern", JSON_ARRAY, &list, e))
+        return -1;
+    for (; !list.node && l < SPARSE_LAYERS && c->n_layer > SPARSE_LAYERS; l++)
+        c->sparsity[l] = 0.95f;
+    if (!list.node)
+        return 0;
+    if (json_count(&list) != (size_t)c->n_layer)
+        return json_err(&list, e, ERR_BAD_INPUT, "expected one for each of %lld layers, found %zu",
+                        (long long)c->n_layer, json_count(&list));
+    json_each(m, list)
+    {
+        if (parse_share(c, &m, l++, e))
+            return -1;
+    }
+    return 0;
+}
+
+static int parse_tracks(struct config *c, const struct json *root, struct err *e)
+{
+    int64_t n = TRACKS, active = 0;
+    struct json m = json_member(root, "altup_num_inputs"),
+                at = json_member(root, "altup_active_idx");
+    c->d_laurel = 64, c->scales_track = true;
+    if (json_opt_int(root, "altup_num_inputs", 1, 64, &n, e) ||
+        json_opt_int(root, "altup_active_idx", 0, 63, &active, e) ||
+        json_opt_int(root, "laurel_rank", 1, CONFIG_WIDTH_MAX, &c->d_laurel, e) ||
+        json_opt_bool(root, "altup_correct_scale", &c->scales_track, e))
+        return -1;
+    if (n != TRACKS)
+        return json_err(&m, e, ERR_UNSUPPORTED, "%lld is not supported; %d is", (long long)n,
+                        TRACKS);
+    if (active != 0)
+        return json_err(&at, e, ERR_UNSUPPORTED, "%lld is not supported; 0 is", (long long)active);
+    c->n_track = (int32_t)n;
+    return 0;
+}
+
+int config_gemma3n_parse(struct config *c, const struct json *root, struct err *e)
+{
+    struct json m = json_member(root, "hidden_size_per_layer_input");
+    c->norms_v = true;
+    if (check_unsupported(root, e) || parse_sharing(c, root, 15, e) ||
+        parse_embeddings(c, root, e) || parse_tracks(c, root, e) || parse_sparsity(c, root, e))
+        return -1;
+    return c->d_ple ? 0 : json_err(&m, e, ERR_UNSUPPORTED, "0 is not supported here");
 }

@@ -61,11 +61,11 @@ static void scale_by_width(struct config *c)
 }
 
 /* Queries and keys are normed, and their products taken as they are. */
-static int parse_gemma4(struct config *c, const struct json *root, struct err *e)
+static int parse_bare(struct config *c, const struct json *root, double logit_cap, struct err *e)
 {
     c->attn_scale = 1;
     scale_by_width(c);
-    return cap(root, "final_logit_softcapping", 0, &c->logit_cap, e);
+    return cap(root, "final_logit_softcapping", logit_cap, &c->logit_cap, e);
 }
 
 /* Gemma's. */
@@ -90,7 +90,8 @@ int config_scales_parse(struct config *c, const struct json *root, struct err *e
     if ((obeys & OBEYS_CAPS) && (cap(root, "attn_logit_softcapping", 50, &c->attn_cap, e) ||
                                  cap(root, "final_logit_softcapping", 30, &c->logit_cap, e)))
         return -1;
-    if ((obeys & OBEYS_GEMMA4) && parse_gemma4(c, root, e))
+    if ((obeys & (OBEYS_GEMMA4 | OBEYS_TRACKS)) &&
+        parse_bare(c, root, obeys & OBEYS_TRACKS ? 30 : 0, e))
         return -1;
     return obeys & OBEYS_MULTIPLIERS ? parse_multipliers(c, root, e) : 0;
 }

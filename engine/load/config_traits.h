@@ -39,6 +39,7 @@ enum {
     OBEYS_BOTH_WAYS = 512,   /* use_bidirectional_attention */
     OBEYS_CLAMP = 4096,      /* swiglu_limit, of experts with biases; and heads have sinks */
     OBEYS_GEMMA4 = 1 << 20,  /* num_kv_shared_layers, hidden_size_per_layer_input, ... */
+    OBEYS_TRACKS = 1 << 21,  /* altup_num_inputs, laurel_rank, activation_sparsity_pattern, ... */
     OBEYS_DELTA = 8192,      /* linear_num_value_heads and the fields around it */
     OBEYS_SHARED = 16384,    /* shared_expert_intermediate_size */
     OBEYS_LATENT = 32768,    /* kv_lora_rank, n_routed_experts and the fields around them */
@@ -150,6 +151,7 @@ int config_conv_parse(struct config *c, const struct json *root, struct err *e);
 int config_scan_parse(struct config *c, const struct json *root, struct err *e);
 int config_latent_parse(struct config *c, const struct json *root, struct err *e);
 int config_gemma4_parse(struct config *c, const struct json *root, struct err *e);
+int config_gemma3n_parse(struct config *c, const struct json *root, struct err *e);
 int config_delta_parse(struct config *c, const struct json *root, struct err *e);
 
 #endif

@@ -414,6 +414,8 @@ static struct val plain(const struct model *m, struct builder *b, struct val h, 
 {
     struct val g, u;
     open_gate(m, b, h, l, &g, &u);
+    if (m->layer[l].cuts_gate)
+        g = op_cutoff(b, g, m->layer[l].cut);
     u = activate(b, kind, g, u);
     return op_linear(b, u, model_layer(m, l, SLOT_DOWN), model_layer(m, l, SLOT_DOWN_BIAS));
 }
@@ -462,20 +464,112 @@ static struct val own_embeddings(const struct model *m, struct builder *b, struc
     return builder_keep(b, op_scale(b, x, (float)sqrt(0.5)));
 }
 
-/* What a layer makes of its own, added to the stream, which its number is the last to change. */
+/* What a layer makes of its own, gated by h. */
+static struct val gated_embedding(const struct model *m, struct builder *b, struct val h, int64_t l,
+                                  const struct between *w)
+{
+    int64_t d = m->cfg.d_ple;
+    h = op_gelu(b, op_linear(b, h, model_layer(m, l, SLOT_PLE_GATE), NULL),
+                m->cfg.act == ACT_GELU_TANH);
+    h = op_mul(b, h, op_slice(b, w->ple, l * d, d));
+    h = op_linear(b, h, model_layer(m, l, SLOT_PLE_UP), NULL);
+    return norm(m, b, h, model_layer(m, l, SLOT_PLE_OUT_NORM), NULL);
+}
+
+/* That added to the stream, which the layer's number is the last to change. */
 static struct val own_embedding(const struct model *m, struct builder *b, struct val x, int64_t l,
                                 const struct between *w)
 {
     const struct layer *y = &m->layer[l];
-    const struct param *gate = model_layer(m, l, SLOT_PLE_GATE);
-    int64_t d = m->cfg.d_ple;
-    if (gate) {
-        struct val h = op_gelu(b, op_linear(b, x, gate, NULL), m->cfg.act == ACT_GELU_TANH);
-        h = op_mul(b, h, op_slice(b, w->ple, l * d, d));
-        h = op_linear(b, h, model_layer(m, l, SLOT_PLE_UP), NULL);
-        x = op_add(b, x, norm(m, b, h, model_layer(m, l, SLOT_PLE_OUT_NORM), NULL));
-    }
+    if (model_layer(m, l, SLOT_PLE_GATE))
+        x = op_add(b, x, gated_embedding(m, b, x, l, w));
     return y->out_scale != 0 ? op_scale(b, x, y->out_scale) : x;
+}
+
+/* ---- tracks ---------------------------------------------------------------------------------- */
+
+/* The least size of what is made as large as the first track. */
+static const float TRACK_LEAST = 0.0031622776f; /* a mean square of 1e-5 */
+
+static struct val track(const struct model *m, struct builder *b, struct val all, int32_t i)
+{
+    return op_slice(b, all, i * m->cfg.d_model, m->cfg.d_model);
+}
+
+/* y behind the n tracks that x is. */
+static struct val join(const struct model *m, struct builder *b, struct val x, int32_t n,
+                       struct val y, int32_t n_y)
+{
+    int32_t d = (int32_t)m->cfg.d_model;
+    return op_heads(b, x, y, &(struct op_heads_attr){1, n * d, 0, n * d, n_y * d});
+}
+
+/* Embeddings, and beside them what the other tracks begin with. */
+static struct val begin_tracks(const struct model *m, struct builder *b, struct val x)
+{
+    struct val all = x;
+    for (int32_t i = 1; i < m->cfg.n_track; i++) {
+        struct val y = op_linear(b, x, m->slot[SLOT_TRACK_IN + i - 1], NULL);
+        all = join(m, b, all, i, op_match(b, y, x, TRACK_LEAST), 1);
+    }
+    return all;
+}
+
+/* The mean of what all end in. */
+static struct val end_tracks(const struct model *m, struct builder *b, struct val all)
+{
+    struct val first = track(m, b, all, 0), sum = first;
+    for (int32_t i = 1; i < m->cfg.n_track; i++) {
+        struct val y = op_linear(b, track(m, b, all, i), m->slot[SLOT_TRACK_OUT + i - 1], NULL);
+        sum = op_add(b, sum, op_match(b, y, first, TRACK_LEAST));
+    }
+    return op_scale(b, sum, 1 / (float)m->cfg.n_track);
+}
+
+/* A row's weights of tracks, by what is on the first one. */
+static struct val track_weights(const struct model *m, struct builder *b, struct val x, int64_t l,
+                                enum slot by)
+{
+    x = norm(m, b, x, model_layer(m, l, SLOT_TRACK_NORM), NULL);
+    x = op_scale(b, x, (float)(1 / (double)m->cfg.d_model));
+    x = op_softcap(b, op_linear(b, x, model_layer(m, l, SLOT_TRACK_ROUTER), NULL), 1);
+    return op_linear(b, x, model_layer(m, l, by), NULL);
+}
+
+/* Attention, a narrow product beside it, and the feed-forward, of the first track. */
+static struct val first_track(const struct model *m, struct builder *b, struct val x, int64_t l,
+                              struct between *w)
+{
+    struct val h = norm(m, b, x, model_layer(m, l, SLOT_ATTN_NORM), NULL);
+    struct val beside = op_linear(b, h, model_layer(m, l, SLOT_LAUREL_IN), NULL);
+    beside = op_linear(b, beside, model_layer(m, l, SLOT_LAUREL_OUT), NULL);
+    beside = op_add(b, h, norm(m, b, beside, model_layer(m, l, SLOT_LAUREL_NORM), NULL));
+    h = norm(m, b, attention(m, b, h, l, w), model_layer(m, l, SLOT_ATTN_OUT_NORM), NULL);
+    x = op_scale(b, op_add(b, op_add(b, x, h), beside), (float)sqrt(0.5));
+    h = plain(m, b, norm(m, b, x, model_layer(m, l, SLOT_MLP_NORM), NULL), l, m->layer[l].ff);
+    return op_add(b, x, norm(m, b, h, model_layer(m, l, SLOT_MLP_OUT_NORM), NULL));
+}
+
+/* All tracks are predicted from all; the layer runs on the first, and what it found otherwise than
+ * predicted corrects all. The layer's own embedding joins the others. */
+static struct val track_layer(const struct model *m, struct builder *b, struct val all, int64_t l,
+                              struct between *w)
+{
+    int32_t n = m->cfg.n_track, d = (int32_t)m->cfg.d_model;
+    const struct param *scale = model_layer(m, l, SLOT_TRACK_SCALE);
+    struct val none = {.id = -1};
+    struct val weights = track_weights(m, b, track(m, b, all, 0), l, SLOT_TRACK_PREDICT);
+    all = op_mix(b, all, all, weights, &(struct op_mix_attr){.n = n, .k = n});
+    struct val predicted = track(m, b, all, 0), x = first_track(m, b, predicted, l, w);
+    weights = track_weights(m, b, x, l, SLOT_TRACK_CORRECT);
+    x = op_mix(b, x, predicted, none, &(struct op_mix_attr){.n = 1, .k = 1, .plus = -1});
+    all = op_mix(b, all, x, weights, &(struct op_mix_attr){.n = n, .k = 1, .plus = 1});
+    struct val first = track(m, b, all, 0), h = first;
+    if (scale)
+        h = op_col_scale(b, h, scale);
+    h = op_mix(b, op_slice(b, all, d, (n - 1) * d), gated_embedding(m, b, h, l, w), none,
+               &(struct op_mix_attr){.n = n - 1, .k = 1, .plus = 1});
+    return join(m, b, first, 1, h, n - 1);
 }
 
 /* ---- a layer, an output, the model ----------------------------------------------------------- */
@@ -576,12 +670,20 @@ struct val model_build(const struct model *m, struct builder *b, enum model_outp
 {
     struct val x = embed(m, b);
     struct between w = {.ple = own_embeddings(m, b, x)};
+    if (m->cfg.n_track)
+        x = begin_tracks(m, b, x);
     for (int64_t l = 0; l < m->cfg.n_layer; l++) {
         builder_block(b, (int)l);
+        if (m->cfg.n_track) {
+            x = track_layer(m, b, x, l, &w);
+            continue;
+        }
         x = half(m, b, x, l, mixer, &attn_norms, &w);
         x = half(m, b, x, l, feed_forward, &mlp_norms, &w);
         x = own_embedding(m, b, x, l, &w);
     }
     builder_block(b, -1);
+    if (m->cfg.n_track)
+        x = end_tracks(m, b, x);
     return m->cfg.is_encoder ? encoder_output(m, b, x, output) : decoder_output(m, b, x, output);
 }

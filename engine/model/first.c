@@ -48,10 +48,13 @@ static double width_of(const struct config *c, enum slot s, const struct param *
     case SLOT_KV_LATENT_NORM:
     case SLOT_PLE_NORM:
     case SLOT_PLE_OUT_NORM:
+    case SLOT_TRACK_NORM:
+    case SLOT_LAUREL_NORM:
         return c->norm_plus_one ? 0 : 1;
     case SLOT_STATE_NORM:
     case SLOT_STATE_DT_BIAS:
     case SLOT_SCAN_SKIP:
+    case SLOT_TRACK_SCALE:
         return 1;
     case SLOT_TOKEN_EMBED:
     case SLOT_POS_EMBED:

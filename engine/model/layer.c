@@ -23,6 +23,18 @@ static enum layer_ff plain_ff_of(const struct config *c)
     return c->act == ACT_GELU_TANH ? FF_GELU_TANH : FF_GELU;
 }
 
+/* Above which so many standard deviations a share of 1 - p of normal numbers is. */
+static double quantile(double p)
+{
+    double lo = -8, hi = 8;
+    for (int i = 0; i < 60; i++) {
+        double mid = (lo + hi) / 2, below = 0.5 * erfc(-mid / sqrt(2.0));
+        lo = below < p ? mid : lo;
+        hi = below < p ? hi : mid;
+    }
+    return (lo + hi) / 2;
+}
+
 static enum layer_rope rope_of(const struct config *c, int64_t l)
 {
     if (!c->has_rope || c->is_unturned[l])
@@ -42,6 +54,8 @@ void layer_init(struct layer *y, const struct config *c, int64_t l)
                         .n_kv_here = config_n_kv_head(c, l),
                         .kv_layer = (int32_t)config_kv_layer(c, l),
                         .d_ff = config_d_ff(c, l),
+                        .cuts_gate = c->sparsity[l] > 0,
+                        .cut = c->sparsity[l] > 0 ? (float)quantile((double)c->sparsity[l]) : 0,
                         .out_scale = c->has_layer_scale ? 1 : 0,
                         .scale = scale_of(c, l),
                         .cap = (float)c->attn_cap,

@@ -32,6 +32,8 @@ struct layer {
     int32_t d_head, n_kv_head, n_kv_here; /* here: heads that this rank keeps keys and values of */
     int32_t kv_layer; /* whose keys and values its queries meet: its own, or those of one before */
     int64_t d_ff;
+    bool cuts_gate;  /* of what its feed-forward's gate gives the lower part is cut off: */
+    float cut;       /* what is not so many standard deviations above the mean */
     float out_scale; /* of all that the layer gives; 0: none */
     float scale;     /* of a query's products with keys */
     float cap;       /* soft bound of them; 0: none */

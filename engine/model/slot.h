@@ -13,6 +13,12 @@ enum slot {
     SLOT_PLE_EMBED, /* of each layer's own, all side by side; what joins it, and its norm */
     SLOT_PLE_PROJECT,
     SLOT_PLE_NORM,
+    SLOT_TRACK_IN, /* what the other tracks begin with, and what they end in */
+    SLOT_TRACK_IN_2,
+    SLOT_TRACK_IN_3,
+    SLOT_TRACK_OUT,
+    SLOT_TRACK_OUT_2,
+    SLOT_TRACK_OUT_3,
     SLOT_EMBED_NORM,
     SLOT_EMBED_NORM_BIAS,
     SLOT_FINAL_NORM,
@@ -84,6 +90,14 @@ enum slot {
     SLOT_PLE_GATE, /* of a layer's own embedding, and from its width to the model's */
     SLOT_PLE_UP,
     SLOT_PLE_OUT_NORM,
+    SLOT_TRACK_NORM, /* of what weighs tracks; then that, and the weights before and after */
+    SLOT_TRACK_ROUTER,
+    SLOT_TRACK_PREDICT,
+    SLOT_TRACK_CORRECT,
+    SLOT_TRACK_SCALE,
+    SLOT_LAUREL_IN, /* the product beside attention */
+    SLOT_LAUREL_OUT,
+    SLOT_LAUREL_NORM,
     SLOT_ROUTER,
     SLOT_ROUTER_BIAS,
     SLOT_ROUTER_NORM,  /* where the router reads the stream itself */

@@ -289,7 +289,10 @@ static const struct spec_row latent_rows[] = {
     DENSE_ROWS,
 };
 
-/* Gemma 4. */
+#define TRACK_ROW(slot_, name_)                                                                    \
+    MATRIX(slot_, name_, DIM_OF_MODEL, DIM_OF_MODEL, .when = WHEN_TRACKS, .takes_lora = true)
+
+/* Gemma 4, and 3n with tracks. */
 static const struct spec_row gemma4_rows[] = {
     MATRIX(SLOT_TOKEN_EMBED, "embed_tokens.weight", DIM_OF_VOCAB, DIM_OF_MODEL),
     MATRIX(SLOT_PLE_EMBED, "embed_tokens_per_layer.weight", DIM_OF_PLE_VOCAB, DIM_OF_PLES,
@@ -297,6 +300,28 @@ static const struct spec_row gemma4_rows[] = {
     MATRIX(SLOT_PLE_PROJECT, "per_layer_model_projection.weight", DIM_OF_PLES, DIM_OF_MODEL,
            .when = WHEN_PLE, .takes_lora = true),
     VECTOR(SLOT_PLE_NORM, "per_layer_projection_norm.weight", DIM_OF_PLE, .when = WHEN_PLE),
+    TRACK_ROW(SLOT_TRACK_IN, "altup_projections.0.weight"),
+    TRACK_ROW(SLOT_TRACK_IN_2, "altup_projections.1.weight"),
+    TRACK_ROW(SLOT_TRACK_IN_3, "altup_projections.2.weight"),
+    TRACK_ROW(SLOT_TRACK_OUT, "altup_unembed_projections.0.weight"),
+    TRACK_ROW(SLOT_TRACK_OUT_2, "altup_unembed_projections.1.weight"),
+    TRACK_ROW(SLOT_TRACK_OUT_3, "altup_unembed_projections.2.weight"),
+    VECTOR(SLOT_TRACK_NORM, "layers.%d.altup.router_norm.weight", DIM_OF_MODEL,
+           .when = WHEN_TRACKS),
+    MATRIX(SLOT_TRACK_ROUTER, "layers.%d.altup.modality_router.weight", DIM_OF_TRACKS, DIM_OF_MODEL,
+           .when = WHEN_TRACKS, .takes_lora = true),
+    MATRIX(SLOT_TRACK_PREDICT, "layers.%d.altup.prediction_coefs.weight", DIM_OF_PREDICT,
+           DIM_OF_TRACKS, .when = WHEN_TRACKS, .takes_lora = true),
+    MATRIX(SLOT_TRACK_CORRECT, "layers.%d.altup.correction_coefs.weight", DIM_OF_TRACKS,
+           DIM_OF_TRACKS, .when = WHEN_TRACKS, .takes_lora = true),
+    VECTOR(SLOT_TRACK_SCALE, "layers.%d.altup.correct_output_scale", DIM_OF_MODEL,
+           .when = WHEN_TRACK_SCALE),
+    MATRIX(SLOT_LAUREL_IN, "layers.%d.laurel.linear_left.weight", DIM_OF_LAUREL, DIM_OF_MODEL,
+           .when = WHEN_TRACKS, .takes_lora = true),
+    MATRIX(SLOT_LAUREL_OUT, "layers.%d.laurel.linear_right.weight", DIM_OF_MODEL, DIM_OF_LAUREL,
+           .when = WHEN_TRACKS, .takes_lora = true),
+    VECTOR(SLOT_LAUREL_NORM, "layers.%d.laurel.post_laurel_norm.weight", DIM_OF_MODEL,
+           .when = WHEN_TRACKS),
     VECTOR(SLOT_ATTN_NORM, "layers.%d.input_layernorm.weight", DIM_OF_MODEL),
     MATRIX(SLOT_Q, "layers.%d.self_attn.q_proj.weight", DIM_OF_Q, DIM_OF_MODEL, .group = 1,
            .takes_lora = true),
@@ -531,6 +556,9 @@ int64_t spec_dim_of(const struct config *c, enum spec_dim d, int64_t layer)
         [DIM_OF_PLE_VOCAB] = c->n_ple_vocab,
         [DIM_OF_PLE] = c->d_ple,
         [DIM_OF_PLES] = c->d_ple * c->n_layer,
+        [DIM_OF_TRACKS] = c->n_track,
+        [DIM_OF_PREDICT] = (int64_t)c->n_track * c->n_track,
+        [DIM_OF_LAUREL] = c->d_laurel,
         [DIM_OF_LABELS] = c->n_label,
         [DIM_OF_DENSE] = c->dense[0].n,
         [DIM_OF_DENSE_2] = c->dense[1].n,
@@ -617,6 +645,10 @@ bool spec_row_is_used(const struct config *c, const struct spec_row *r, int64_t 
         return !config_shares_kv(c, layer) && (c->slides[layer] || !c->k_is_v);
     case WHEN_PLE:
         return c->d_ple > 0;
+    case WHEN_TRACK_SCALE:
+        return c->n_track > 0 && c->scales_track;
+    case WHEN_TRACKS:
+        return c->n_track > 0;
     case WHEN_QK_NORM:
         return c->qk_norm == QK_NORM_HEADS;
     case WHEN_WHOLE_QK_NORM:

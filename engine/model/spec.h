@@ -20,8 +20,11 @@ enum spec_dim {
     DIM_OF_POS,
     DIM_OF_SEGMENT,
     DIM_OF_PLE_VOCAB,
-    DIM_OF_PLE,  /* an embedding of one layer's own */
-    DIM_OF_PLES, /* of all layers */
+    DIM_OF_PLE,     /* an embedding of one layer's own */
+    DIM_OF_PLES,    /* of all layers */
+    DIM_OF_TRACKS,  /* how many */
+    DIM_OF_PREDICT, /* a weight for each two of them */
+    DIM_OF_LAUREL,
     DIM_OF_LABELS,
     DIM_OF_DENSE, /* numbers that the product gives */
     DIM_OF_DENSE_2,
@@ -69,6 +72,8 @@ enum spec_when {
     WHEN_OWN_KV, /* keys and values are not another layer's */
     WHEN_OWN_V,  /* and values are not the keys */
     WHEN_PLE,
+    WHEN_TRACKS,
+    WHEN_TRACK_SCALE,
     WHEN_QK_NORM,
     WHEN_WHOLE_QK_NORM,
     WHEN_NORM_BEFORE, /* a half is normed before, ... */

@@ -107,13 +107,18 @@ static uint64_t kind_of(const struct model *m)
                              c->full_n_kv_head,
                              c->n_kv_shared,
                              c->d_ple,
-                             c->n_ple_vocab};
+                             c->n_ple_vocab,
+                             c->n_track,
+                             c->d_laurel};
     const double real[] = {c->norm_eps,    c->rope.theta,   c->rope.factor, c->attn_scale,
                            c->route_scale, c->query_growth, c->scan_lo,     c->scan_hi};
     uint64_t of[] = {siphash((struct siphash_key){0}, whole, sizeof whole),
                      siphash((struct siphash_key){0}, real, sizeof real),
                      siphash((struct siphash_key){0}, c->slides, sizeof c->slides),
-                     siphash((struct siphash_key){0}, c->mixer, sizeof c->mixer), 0};
+                     siphash((struct siphash_key){0}, c->mixer, sizeof c->mixer),
+                     siphash((struct siphash_key){0}, c->sparsity, sizeof c->sparsity),
+                     siphash((struct siphash_key){0}, c->own_d_ff, sizeof c->own_d_ff),
+                     0};
     enum { LAST = sizeof of / sizeof *of - 1 };
     for (int32_t i = 0; i < m->n_param; i++) {
         const uint64_t next[] = {of[LAST], (uint64_t)m->param[i].w.type, m->param[i].reads_q8};

@@ -151,16 +151,13 @@ static void put_text(struct buf *b, const char *text)
     buf_char(b, '"');
 }
 
-/* What PEFT is told of a product: its last part; of a parameter of experts all that is behind the
- * layer's number. */
+/* What PEFT is told of a product; of a parameter of experts all that is behind the layer's number.
+ */
 static const char *target_of(const struct param *p)
 {
-    const char *at = strrchr(p->lora_name, '.');
-    if (p->n_half) {
-        at = strchr(p->lora_name, '.');
-        at = strchr(at + 1, '.');
-    }
-    return at ? at + 1 : p->lora_name;
+    const char *at = strchr(p->lora_name, '.');
+    return p->n_half ? strchr(at + 1, '.') + 1
+                     : train_target_name(p->lora_name, strlen(p->lora_name));
 }
 
 /* The targets of modules, or of parameters, each once. */
@@ -175,8 +172,9 @@ static void put_names(struct buf *b, const struct train_subject *s, bool is_para
             continue;
         for (k = 0; k < n && strcmp(seen[k], target_of(p)) != 0;)
             k++;
-        if (k < n || n == TRAIN_TARGET_MAX)
+        if (k < n)
             continue;
+        ASSERT(n < TRAIN_TARGET_MAX);
         seen[n++] = target_of(p);
         buf_printf(b, "%s%s%s%s", n > 1 ? between : "", quote, seen[n - 1], quote);
     }

@@ -70,17 +70,14 @@ static int read_config(const char *dir, struct train_lora *l, struct err *e)
     return rc;
 }
 
-/* The last part of the product's name: of "a.b.q_proj.lora_A.weight", "q_proj"; NULL: it is no A.
- */
+/* The product's name as a target: of "a.b.q_proj.lora_A.weight", "q_proj"; NULL: it is no A. */
 static const char *product_of(const char *tensor, size_t *n)
 {
     static const char tail[] = ".lora_A.weight";
     size_t len = strlen(tensor), end = sizeof tail - 1;
     if (len <= end || strcmp(tensor + len - end, tail) != 0)
         return NULL;
-    const char *last = tensor + len - end, *from = last;
-    while (from > tensor && from[-1] != '.')
-        from--;
+    const char *last = tensor + len - end, *from = train_target_name(tensor, len - end);
     *n = (size_t)(last - from);
     return from;
 }

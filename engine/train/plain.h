@@ -17,7 +17,7 @@
 
 enum train_schedule { TRAIN_CONSTANT, TRAIN_LINEAR, TRAIN_COSINE };
 
-enum { TRAIN_TARGET_MAX = 16, TRAIN_RANK_MAX = 256 };
+enum { TRAIN_TARGET_MAX = 32, TRAIN_RANK_MAX = 256 };
 
 #define TRAIN_EXPERTS "experts" /* the target that is all products of a layer's experts */
 

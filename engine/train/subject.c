@@ -48,6 +48,18 @@ static bool is_target(const struct train_lora *l, const struct param *p)
     return l->n_target == 0 && !p->n_half;
 }
 
+const char *train_target_name(const char *path, size_t n)
+{
+    const char *end = path + n, *at = end;
+    while (at > path && at[-1] != '.')
+        at--;
+    if (at == path || at == end || *at < '0' || *at > '9')
+        return at;
+    for (at--; at > path && at[-1] != '.';)
+        at--;
+    return at;
+}
+
 static void add_halves(struct train_subject *s, const struct param *p)
 {
     char name[NAME_BYTES];

@@ -37,6 +37,10 @@ void train_subject_release(struct train_subject *s);
 /* Whether a model has products of the targets' names; ERR_BAD_INPUT with the one it lacks. */
 int train_lora_check(const struct train_lora *l, const struct model *m, struct err *e);
 
+/* The end of a module's path of n bytes by which it is a target: its last part, and where that is a
+ * number the one before it, too, for modules of all sorts are numbered. */
+const char *train_target_name(const char *path, size_t n);
+
 /* "q_proj,v_proj" as targets; their texts lie in the arena. */
 void train_lora_split(struct train_lora *l, const char *names, struct arena *a);
 

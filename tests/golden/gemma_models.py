@@ -2,8 +2,8 @@
 """The tiny models of make_models.py of the later Gemmas, made by a later transformers
 (requirements_delta.txt): by name what makes (class, config), and the options of their LoRA runs."""
 try:
-    from transformers import (Gemma4Config, Gemma4ForCausalLM, Gemma4ForConditionalGeneration,
-                              Gemma4TextConfig)
+    from transformers import (Gemma3nForCausalLM, Gemma3nTextConfig, Gemma4Config,
+                              Gemma4ForCausalLM, Gemma4ForConditionalGeneration, Gemma4TextConfig)
 except ImportError:  # the versions of requirements.txt have none
     Gemma4Config = None
 
@@ -51,16 +51,35 @@ def gemma4_vision():
         image_token_id=300, video_token_id=301, audio_token_id=302)  # in no text
 
 
+def gemma3n(**kw):
+    base = dict(num_hidden_layers=4, hidden_size_per_layer_input=10, num_kv_shared_layers=2,
+                laurel_rank=7, activation_sparsity_pattern=[0.6, 0.0, 0.3, 0.0],
+                rope_parameters={FULL: dict(rope_type="default", rope_theta=5000.0),
+                                 SLIDES: dict(rope_type="default", rope_theta=300.0)},
+                intermediate_size=[51, 51, 60, 51], layer_types=[SLIDES, FULL, SLIDES, FULL])
+    sizes = {k: v for k, v in SIZES.items() if k != "global_head_dim"}
+    return Gemma3nForCausalLM, Gemma3nTextConfig(**(sizes | base | kw))
+
+
 LR = 5e-5  # of AdamW: the same reason as in delta_models.py
+LORA_LR = {"gemma3n": 2e-4}  # for the same reason
 
 MODELS = {
     "gemma4": lambda: gemma4(),
     "gemma4_wide": gemma4_wide,
     "gemma4_experts": gemma4_experts,
     "gemma4_vision": gemma4_vision,
+    "gemma3n": lambda: gemma3n(),
+    "gemma3n_plain": lambda: gemma3n(num_hidden_layers=3, num_kv_shared_layers=0,
+                                     altup_correct_scale=False, tie_word_embeddings=False,
+                                     activation_sparsity_pattern=[0.0, 0.9, 0.0],
+                                     intermediate_size=43, layer_types=[FULL, SLIDES, FULL]),
 } if Gemma4Config else {}
 LORA = {
     "gemma4": dict(r=3, lora_alpha=6, target_modules=ALL_LINEAR),
     "gemma4_wide": dict(r=4, lora_alpha=6, target_modules=ALL_LINEAR[:7]),
+    "gemma3n": dict(r=3, lora_alpha=6, target_modules=[
+        *ALL_LINEAR, "linear_left", "linear_right", "modality_router", "prediction_coefs",
+        "correction_coefs"]),
     "gemma4_experts": dict(r=4, lora_alpha=6, target_modules=ALL_LINEAR[:7]),
 }

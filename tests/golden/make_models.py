@@ -158,7 +158,7 @@ def bert(**kw):
 def centre(model, name):
     """What a norm's weights lie around: of classes that norm by 1 + them, zero."""
     kind = type(model).__name__
-    if "Gemma4" in kind:  # scores are not scaled
+    if kind.startswith(("Gemma4", "Gemma3n")):  # scores are not scaled
         return 2 if "post_" in name else 0.5 if "_norm" in name and "self_attn" in name else 1
     plus_one = "Gemma" in kind or (kind.startswith(("Qwen3_5", "Qwen3Next"))
                                    and "linear_attn.norm" not in name)
@@ -177,6 +177,12 @@ def draw(model, seed):
                 p.copy_(0.5 * p.numel() ** 0.5 * (1 + 0.2 * noise))
             elif "per_expert_scale" in name:
                 p.copy_(1 + 0.3 * noise)
+            elif "modality_router" in name:  # what it reads is as small as the width is large
+                p.copy_(noise * p.shape[-1] ** 0.5)
+            elif "_coefs" in name:
+                p.copy_(noise * (0.4 / p.shape[-1] ** 0.5))
+            elif "correct_output_scale" in name:
+                p.copy_(1 + 0.3 * noise)
             elif name.endswith("A_log"):
                 p.copy_(0.5 * noise - 2)
             elif p.dim() == 1:
@@ -186,7 +192,7 @@ def draw(model, seed):
             elif "_b_proj" in name:  # from a latent: what is wide already stays so
                 p.copy_(noise * (1.0 / p.shape[-1] ** 0.5))
             elif "embed" in name or "wte" in name or "wpe" in name:
-                p.copy_((0.2 if "Gemma4" in type(model).__name__ else 0.7) * noise)
+                p.copy_((0.2 if type(model).__name__.startswith(("Gemma4", "Gemma3n")) else 0.7) * noise)
             elif "per_layer_input_gate" in name:  # what it leaves is normed: it may not be nothing
                 p.copy_(noise * (0.4 / p.shape[-1] ** 0.5))
             else:
@@ -363,7 +369,8 @@ def lora_golden(name, seed, rows, folder):
         for p in params.values():
             p.copy_(torch.randn(p.shape, generator=g) * (0.3 / p.shape[-1] ** 0.5))
     model.save_pretrained(folder / "lora")
-    result = train(model, rows, N_LORA_STEP, 0.0, params)
+    result = train(model, rows, N_LORA_STEP, 0.0, params,
+                   gemma_models.LORA_LR.get(name, ADAMW["lr"]))
     model.save_pretrained(folder / "lora_final")
     for sub in ("lora", "lora_final"):
         clean_adapter(folder / sub)

@@ -14,13 +14,41 @@
 
 enum { TINY_LAYERS = 3, TINY_CTX = 256 };
 
-/* The last layer has wider heads and the first one's keys. */
+/* The last layer has the first one's keys. */
 static void add_sharing(struct config *c)
 {
-    c->full_d_head = 24, c->full_n_kv_head = 1, c->n_kv_shared = 1;
-    c->k_is_v = c->norms_v = c->widens_shared = c->has_layer_scale = true;
+    c->n_kv_shared = 1;
+    c->norms_v = true;
     c->d_ple = 12, c->n_ple_vocab = c->n_vocab, c->ple_scale = 3;
+}
+
+/* And wider heads. */
+static void add_wide_heads(struct config *c)
+{
+    add_sharing(c);
+    c->full_d_head = 24, c->full_n_kv_head = 1;
+    c->k_is_v = c->widens_shared = c->has_layer_scale = true;
     c->rope.kind = ROPE_PROPORTIONAL;
+}
+
+/* The first layer's gate is cut, the second is narrower. */
+static void add_tracks(struct config *c)
+{
+    add_sharing(c);
+    c->n_track = 4, c->d_laurel = 10;
+    c->scales_track = true;
+    c->sparsity[0] = 0.6f;
+    c->own_d_ff[1] = 72;
+}
+
+/* A delta rule, with gated attention beside it, or a scan. */
+static void add_states(struct config *c)
+{
+    bool is_scan = c->family == FAMILY_GRANITE_HYBRID;
+    c->n_state_k = is_scan ? 1 : 2, c->n_state_v = is_scan ? 8 : 6;
+    c->d_state_k = is_scan ? 10 : 8, c->d_state_v = 12;
+    c->has_attn_gate = !is_scan;
+    c->scan_hi = is_scan ? 2 : 0;
 }
 
 /* Keys of which 6 of 16 numbers turn, values of 12; four groups of two experts, two of them open.
@@ -46,8 +74,8 @@ struct config tiny_config(enum config_family f)
     bool is_old = f == FAMILY_GPT2 || f == FAMILY_BERT;
     bool is_hybrid = f == FAMILY_QWEN3_5, is_scan = f == FAMILY_GRANITE_HYBRID;
     bool is_granite = f == FAMILY_GRANITE || is_scan;
-    bool is_gemma4 = f == FAMILY_GEMMA4;
-    bool is_gemma = f == FAMILY_GEMMA2 || f == FAMILY_GEMMA3 || is_gemma4;
+    bool is_gemma4 = f == FAMILY_GEMMA4, is_late_gemma = is_gemma4 || f == FAMILY_GEMMA3N;
+    bool is_gemma = f == FAMILY_GEMMA2 || f == FAMILY_GEMMA3 || is_late_gemma;
     struct config c = {.family = f,
                        .n_vocab = 67,
                        .n_layer = TINY_LAYERS,
@@ -78,7 +106,7 @@ struct config tiny_config(enum config_family f)
                        .has_rope = !is_old && !is_scan,
                        .is_gated = !is_old,
                        .qk_norm = f == FAMILY_QWEN3 || f == FAMILY_GEMMA3 || f == FAMILY_LFM2 ||
-                                          is_hybrid || is_gemma4
+                                          is_hybrid || is_late_gemma
                                       ? QK_NORM_HEADS
                                   : f == FAMILY_OLMO2 ? QK_NORM_WHOLE
                                                       : QK_NORM_NONE,
@@ -86,13 +114,13 @@ struct config tiny_config(enum config_family f)
                        .residual_scale = is_granite ? 0.4 : 1,
                        .logit_scale = is_granite ? 0.125 : 1,
                        .route_scale = 1,
-                       .norm_plus_one = (is_gemma && !is_gemma4) || is_hybrid,
+                       .norm_plus_one = (is_gemma && !is_late_gemma) || is_hybrid,
                        .attn_cap = f == FAMILY_GEMMA2 ? 4 : 0,
-                       .logit_cap = f == FAMILY_GEMMA2 ? 6 : 0,
-                       .local_theta = f == FAMILY_GEMMA3 || is_gemma4 ? 100 : 0,
-                       .attn_scale = is_granite  ? 0.3
-                                     : is_gemma4 ? 1
-                                                 : 0,
+                       .logit_cap = f == FAMILY_GEMMA2 || f == FAMILY_GEMMA3N ? 6 : 0,
+                       .local_theta = f == FAMILY_GEMMA3 || is_late_gemma ? 100 : 0,
+                       .attn_scale = is_granite      ? 0.3
+                                     : is_late_gemma ? 1
+                                                     : 0,
                        .has_qkv_bias = f == FAMILY_QWEN2 || f == FAMILY_GPT_OSS,
                        .has_o_bias = f == FAMILY_GPT_OSS,
                        .scales_attn = true,
@@ -101,18 +129,12 @@ struct config tiny_config(enum config_family f)
                        .bos = -1,
                        .pad = -1};
     c.n_tap = is_hybrid || is_scan ? 4 : 3;
-    if (is_hybrid) {
-        c.n_state_k = 2, c.n_state_v = 6;
-        c.d_state_k = 8, c.d_state_v = 12;
-        c.has_attn_gate = true;
-    }
-    if (is_scan) {
-        c.n_state_k = 1, c.n_state_v = 8;
-        c.d_state_k = 10, c.d_state_v = 12;
-        c.scan_hi = 2;
-    }
+    if (is_hybrid || is_scan)
+        add_states(&c);
     if (is_gemma4)
-        add_sharing(&c);
+        add_wide_heads(&c);
+    if (f == FAMILY_GEMMA3N)
+        add_tracks(&c);
     c.has_conv_bias = f == FAMILY_LFM2 || is_scan;
     bool is_open = f == FAMILY_GPT_OSS;
     bool is_mixture =

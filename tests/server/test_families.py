@@ -29,7 +29,8 @@ WRITERS = ("olmo2", "smollm3", "granite", "gemma2", "gemma3_scaled", "phi3", "ph
            "gemma3_vision", "llava", "qwen3_moe", "mixtral", "olmoe", "gpt_oss", "deepseek_v2_groups", "deepseek_v3", "mistral4", "lfm2",
            "qwen3_5", "qwen3_5_vision", "qwen3_5_moe",
            "qwen3_5_moe_vision", "qwen3_next", "qwen2_moe", "granite_hybrid",
-           "gemma4", "gemma4_wide", "gemma4_experts", "gemma4_vision")
+           "gemma4", "gemma4_wide", "gemma4_experts", "gemma4_vision",
+           "gemma3n")
 CTX = 320
 ROWS = "".join(json.dumps({"messages": [{"role": "user", "content": f"Say {i}"},
                                         {"role": "assistant", "content": "b a b a"}]}) + "\n"

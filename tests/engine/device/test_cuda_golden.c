@@ -20,8 +20,9 @@
 
 enum { TOK_MAX = 64, GREEDY_MAX = 64, ROW_MAX = 8, NAME_BYTES = 256 };
 
-static const char *const names[] = {"llama_plain", "gpt2",   "gemma2",      "gemma3",
-                                    "qwen3_moe",   "gemma4", "gemma4_wide", "gemma4_experts"};
+static const char *const names[] = {"llama_plain", "gpt2",           "gemma2",
+                                    "gemma3",      "qwen3_moe",      "gemma4",
+                                    "gemma4_wide", "gemma4_experts", "gemma3n"};
 
 enum { N_NAME = sizeof names / sizeof *names };
 

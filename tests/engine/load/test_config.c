@@ -467,7 +467,7 @@ static const struct refused {
      "shared_expert_intermediate_size: 8 is not supported; 0 is"},
     {"{\"model_type\":\"mamba\"}",
      "model_type: 'mamba' is not supported; known are llama, mistral, ministral, qwen2, qwen3, "
-     "qwen3_moe, qwen2_moe, mixtral, gpt_oss, olmoe, olmo2, smollm3, granite, gemma2, gemma3_text, gemma4_text, phi3, lfm2, "
+     "qwen3_moe, qwen2_moe, mixtral, gpt_oss, olmoe, olmo2, smollm3, granite, gemma2, gemma3_text, gemma3n_text, gemma4_text, phi3, lfm2, "
      "qwen3_5_text, granitemoehybrid, qwen3_5_moe_text, qwen3_next, deepseek_v2, deepseek_v3, mistral4, gpt2, bert, roberta, xlm-roberta, modernbert and nomic_bert"},
     {DEEPSEEK("2") "}", "num_experts_per_tok is missing"},
     {DEEPSEEK("3") GROWING ",\"llama_4_scaling_beta\":0.1}}", "partial_rotary_factor: 0.5 is not"},

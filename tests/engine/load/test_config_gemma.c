@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What config.json says of Gemma 4.
+ * What config.json says of Gemma 4 and 3n.
  */
 #include "tests/lib/test.h"
 
@@ -57,6 +57,41 @@ static void test_gemma4(void **state)
     assert_true(c.has_experts[0] && c.has_experts[7] && c.has_stacked_experts && !c.balance);
 }
 
+#define GEMMA3N                                                                                    \
+    "\"architectures\":[\"Gemma3nForCausalLM\"],\"vocab_size\":100,\"hidden_size\":16,"            \
+    "\"num_hidden_layers\":20,\"num_attention_heads\":4,\"num_key_value_heads\":2,"                \
+    "\"max_position_embeddings\":99"
+
+/* Faults: a default of Gemma 3n's class, or Gemma 4's in its place; a list that is read for other
+ * layers; a last layer that is made to see all. */
+static void test_gemma3n(void **state)
+{
+    (void)state;
+    struct config c = parse("{" GEMMA3N ",\"intermediate_size\":80}");
+    assert_int_equal(c.family, FAMILY_GEMMA3N);
+    assert_true(c.is_tied && !c.norm_plus_one && c.norms == NORMS_BOTH && c.attn_scale == 1);
+    assert_true(c.window == 512 && c.slides[0] && !c.slides[4] && c.slides[3] && c.norms_v);
+    assert_true(c.rope.theta == 1e6 && c.local_theta == 10000 && c.rope.partial == 1);
+    assert_true(c.n_kv_shared == 15 && config_kv_layer(&c, 19) == 4 &&
+                config_kv_layer(&c, 18) == 3);
+    assert_true(c.d_ple == 256 && c.n_track == 4 && c.d_laurel == 64 && c.scales_track);
+    assert_true(c.sparsity[9] == 0.95f && c.sparsity[10] == 0 && c.logit_cap == 30);
+    assert_true(config_d_head(&c, 4) == 256 && config_d_ff(&c, 19) == 80 && !c.has_layer_scale);
+    c = parse("{\"architectures\":[\"Gemma3nForCausalLM\"],\"vocab_size\":100,\"hidden_size\":16,"
+              "\"num_hidden_layers\":2,\"num_attention_heads\":4,\"num_key_value_heads\":2,"
+              "\"max_position_embeddings\":99,\"intermediate_size\":[8,24],"
+              "\"num_kv_shared_layers\":0,\"layer_types\":[\"full_attention\","
+              "\"sliding_attention\"],\"activation_sparsity_pattern\":[0,0.5],"
+              "\"altup_correct_scale\":false,\"laurel_rank\":3}");
+    assert_true(c.d_ff == 24 && config_d_ff(&c, 0) == 8 && config_d_ff(&c, 1) == 24);
+    assert_true(c.slides[1] && c.sparsity[1] == 0.5f && c.sparsity[0] == 0 && c.d_laurel == 3);
+    assert_false(c.scales_track);
+    c = parse("{\"architectures\":[\"Gemma3nForConditionalGeneration\"],\"text_config\":{"
+              "\"intermediate_size\":8192,\"num_hidden_layers\":30,\"num_kv_shared_layers\":10}}");
+    assert_true(c.family == FAMILY_GEMMA3N && c.is_wrapped && c.d_model == 2048);
+    assert_true(c.n_kv_head == 2 && config_kv_layer(&c, 29) == 19);
+}
+
 static const struct refused {
     const char *text, *why;
 } refused[] = {
@@ -84,6 +119,15 @@ static const struct refused {
     {"{" GEMMA4 ",\"rope_parameters\":{\"full_attention\":{\"rope_type\":\"yarn\"}}}",
      "rope_type: 'yarn' is not supported; default and proportional are"},
     {"{" GEMMA4 ",\"rope_parameters\":{\"rope_type\":\"default\"}}", "full_attention is missing"},
+    {"{" GEMMA4 ",\"altup_num_inputs\":4}", "altup_num_inputs: 4 is not supported; 0 is"},
+    {"{" GEMMA3N ",\"intermediate_size\":[1,2]}", "expected one for each of 20 layers, found 2"},
+    {"{" GEMMA3N ",\"intermediate_size\":8,\"altup_num_inputs\":2}",
+     "altup_num_inputs: 2 is not supported; 4 is"},
+    {"{" GEMMA3N ",\"intermediate_size\":8,\"altup_active_idx\":1}", "altup_active_idx: 1 is not"},
+    {"{" GEMMA3N ",\"intermediate_size\":8,\"activation_sparsity_pattern\":[1]}",
+     "expected one for each of 20 layers, found 1"},
+    {"{" GEMMA3N ",\"intermediate_size\":8,\"hidden_size_per_layer_input\":0}",
+     "hidden_size_per_layer_input: 0 is not supported here"},
 };
 
 /* Faults: a field that is passed over and changes the arithmetic. */
@@ -104,6 +148,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gemma4),
+        cmocka_unit_test(test_gemma3n),
         cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -27,11 +27,11 @@
 enum { TOK_MAX = ADAPTED_TOK, SEQS = ADAPTED_SEQS, RANK = ADAPTED_RANK, PATH_BYTES = 300 };
 
 static const char *const names[] = {
-    "llama_plain",    "qwen2",   "gpt2",        "olmo2",         "smollm3",
-    "granite",        "gemma2",  "gemma3",      "gemma3_vision", "phi3_longrope",
-    "qwen3_moe",      "mixtral", "gpt_oss",     "deepseek_v2",   "deepseek_v3",
-    "mistral4",       "lfm2",    "qwen3_5",     "qwen3_5_moe",   "qwen3_next",
-    "granite_hybrid", "gemma4",  "gemma4_wide", "gemma4_experts"};
+    "llama_plain",    "qwen2",   "gpt2",        "olmo2",          "smollm3",
+    "granite",        "gemma2",  "gemma3",      "gemma3_vision",  "phi3_longrope",
+    "qwen3_moe",      "mixtral", "gpt_oss",     "deepseek_v2",    "deepseek_v3",
+    "mistral4",       "lfm2",    "qwen3_5",     "qwen3_5_moe",    "qwen3_next",
+    "granite_hybrid", "gemma4",  "gemma4_wide", "gemma4_experts", "gemma3n"};
 enum { N_NAME = sizeof names / sizeof *names };
 
 static struct adapter *load_golden(const struct golden *g, const char *name, const char *sub)
@@ -106,6 +106,7 @@ static void logits_are_pefts_of_what_we_trained(void **state)
                 {"granite_hybrid_lora", "granite_hybrid"},
                 {"gemma4_lora", "gemma4"},
                 {"gemma4_experts_lora", "gemma4_experts"},
+                {"gemma3n_lora", "gemma3n"},
                 {"qwen3_moe_experts", "qwen3_moe"},
                 {"gpt_oss_experts", "gpt_oss"},
                 {"mixtral_experts", "mixtral"}};

@@ -51,7 +51,7 @@ static void check_values(const struct weight *w, const struct config *c)
     double width = sqrt(squares / (double)n);
     if (w->t->rank == 1) {
         bool is_plain = strstr(w->t->name, "linear_attn.norm") || strstr(w->t->name, "dt_bias") ||
-                        strstr(w->t->name, "mamba.D");
+                        strstr(w->t->name, "mamba.D") || strstr(w->t->name, "correct_output_scale");
         double one = /* norms where 1 is added begin at 0 */
             is_plain || (is_norm && !is_bias && !c->norm_plus_one);
         assert_true(most == one && fabs(width - most) < 1e-12);

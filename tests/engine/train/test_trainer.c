@@ -61,7 +61,12 @@ static void options_of(const struct json *lora, struct train_options *o)
                                         "output_linear",
                                         "per_layer_input_gate",
                                         "per_layer_projection",
-                                        "per_layer_model_projection"};
+                                        "per_layer_model_projection",
+                                        "linear_left",
+                                        "linear_right",
+                                        "modality_router",
+                                        "prediction_coefs",
+                                        "correction_coefs"};
     struct err e = ERR_INIT;
     struct json list, v;
     train_options_default(o);
@@ -176,7 +181,7 @@ static void peft_goldens(void **state)
                                         "mistral4",       "lfm2",        "qwen3_5",
                                         "qwen3_5_moe",    "qwen3_next",  "qwen2_moe_balanced",
                                         "granite_hybrid", "gemma4",      "gemma4_wide",
-                                        "gemma4_experts"};
+                                        "gemma4_experts", "gemma3n"};
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct golden g;
