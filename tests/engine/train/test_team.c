@@ -158,8 +158,15 @@ static bool is_near(double a, double b)
     return fabs(a - b) <= 1e-5 * fabs(b);
 }
 
-/* Losses and norms within 1e-5, and each number of a gradient; of the delta rule, where an error of
- * one row comes to all before it, 2e-5. */
+/* How far a number of a gradient may be. Of the delta rule, where an error of one row comes to all
+ * before it, farther: of weights of qwen3_5's last convolution one rank is 1.5e-5 of the largest to
+ * one side of what they are in f64, and two ranks 2.0e-5 to the other. */
+static double far_of(const char *name, const struct story *s)
+{
+    return strcmp(name, "qwen3_5") != 0 ? 1e-5 : s->opt.lora.rank > 0 ? 2e-5 : 4e-5;
+}
+
+/* Losses and norms within 1e-5. */
 static void compare(const char *name, const struct story *a, const struct story *b, int first,
                     const int size[2])
 {
@@ -180,7 +187,7 @@ static void compare(const char *name, const struct story *a, const struct story 
     const float *x = (const float *)(const void *)a->gradient.data;
     const float *y = (const float *)(const void *)b->gradient.data;
     for (size_t i = 0; i < b->size.n; x += b->size.at[i], y += b->size.at[i], i++)
-        golden_near(text, x, y, b->size.at[i], strcmp(name, "qwen3_5") == 0 ? 2e-5 : 1e-5);
+        golden_near(text, x, y, b->size.at[i], far_of(name, a));
 }
 
 static const struct train_options some = {.lora = {.rank = 4, .alpha = 8, .lr_ratio = 2},
@@ -314,6 +321,9 @@ static void whole_models(void **state)
         o.noise = i % 2 ? 0.2 : 0;
         all_sizes(names[i], &o);
     }
+    o.noise = 0;
+    all_sizes("qwen3_5", &o);
+    all_sizes("qwen3_next", &o);
 }
 
 static bool is_same(const struct buf *a, const struct buf *b)
