@@ -40,6 +40,25 @@ struct q8_isa {
     void (*out)(const struct tile_out *out, int64_t h, const float *total);
 };
 
+/* To the next group; `at` begins anew with each block, or scale. */
+static inline __attribute__((always_inline)) void q8_next_group(enum k_type type, int64_t m,
+                                                                struct q8_call *q)
+{
+    const struct k_stream codes = format_stream(type, 0);
+    const int64_t span = format_is_nested(type) ? K_NESTED : format_group(type);
+    q->x += m;
+    q->at += K_Q8_GROUP;
+    if (!format_is_nested(type))
+        q->codes += K_Q8_GROUP / codes.inputs * codes.bytes;
+    if (q->at < span)
+        return;
+    q->at = 0;
+    if (format_is_nested(type))
+        q->codes += codes.bytes;
+    else
+        q->scale += format_stream(type, 1).bytes;
+}
+
 void linear_q8_run(const struct q8_isa *isa, const struct k_linear *a, const struct k_slice *s);
 
 #endif

@@ -197,24 +197,6 @@ TILE_INLINE void group(enum k_type type, const struct q8_call *q)
     }
 }
 
-/* To the next group; `at` begins anew with each block, or scale. */
-TILE_INLINE void next_group(enum k_type type, int64_t m, struct q8_call *q)
-{
-    const struct k_stream codes = format_stream(type, 0);
-    const int64_t span = format_is_nested(type) ? K_NESTED : format_group(type);
-    q->x += m;
-    q->at += K_Q8_GROUP;
-    if (!format_is_nested(type))
-        q->codes += K_Q8_GROUP / codes.inputs * codes.bytes;
-    if (q->at < span)
-        return;
-    q->at = 0;
-    if (format_is_nested(type))
-        q->codes += codes.bytes;
-    else
-        q->scale += format_stream(type, 1).bytes;
-}
-
 /* h rows, a constant, over n groups. */
 TILE_INLINE void few_rows(enum k_type type, int h, const struct q8_call *first, int64_t m,
                           int64_t n)
@@ -222,7 +204,7 @@ TILE_INLINE void few_rows(enum k_type type, int h, const struct q8_call *first, 
     struct q8_call q = *first;
     __m512 t[ROWS * 2];
     tile_load(h * 2, t, q.total);
-    for (int64_t g = 0; g < n; g++, next_group(type, m, &q)) {
+    for (int64_t g = 0; g < n; g++, q8_next_group(type, m, &q)) {
         const struct q8_scales s = scales_of(type, &q);
         rows_group(type, h, NULL, &s, &q, t);
     }

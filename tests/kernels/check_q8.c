@@ -70,22 +70,28 @@ struct both {
     float *value; /* [n, k] */
 };
 
-static struct both weight_make(struct check *c, enum k_type type, int64_t n, int64_t k)
+static struct both weight_of(struct check *c, enum k_type type, int64_t n, int64_t k,
+                             const void *src, enum k_type src_type)
 {
-    bool is_coded = k_format(type)->trained == FORMAT_CODED;
     struct both b = {.value = check_floats(c, n * k, CHECK_NAN)};
-    const void *src = is_coded ? (const void *)linear_codes_make(c, type, n * k)
-                               : check_floats(c, n * k, CHECK_SMALL);
     struct k_weight *w[] = {&b.w, &b.ref};
     for (int i = 0; i < 2; i++) {
         k_weight_bind(w[i], type, n, k, check_buf(c, k_weight_bytes(type, n, k), 64));
         struct k_weight_pack pack = {
-            .src = src, .src_type = is_coded ? type : K_F32, .ld_src = k, .w = *w[i], .n_src = n};
+            .src = src, .src_type = src_type, .ld_src = k, .w = *w[i], .n_src = n};
         kernel_run(i == 0 && c->is_gpu ? c->table : c->ref, K_weight_pack, &pack, c->scratch);
     }
     struct k_weight_unpack unpack = {.w = b.ref, .dst = b.value, .ld_dst = k};
     kernel_run(c->ref, K_weight_unpack, &unpack, c->scratch);
     return b;
+}
+
+static struct both weight_make(struct check *c, enum k_type type, int64_t n, int64_t k)
+{
+    bool is_coded = k_format(type)->trained == FORMAT_CODED;
+    const void *src = is_coded ? (const void *)linear_codes_make(c, type, n * k)
+                               : check_floats(c, n * k, CHECK_SMALL);
+    return weight_of(c, type, n, k, src, is_coded ? type : K_F32);
 }
 
 /* The reference's outputs, against the sums of what codes count. */
@@ -176,6 +182,53 @@ static void run_most(struct check *c)
     }
 }
 
+/* The largest and the least codes of a format, as they are stored, an output each by turns. */
+static const void *most_codes(struct check *c, enum k_type type, int64_t n, int64_t k)
+{
+    int64_t row = coded_bytes(type, k), block = coded_bytes(type, coded_inputs(type));
+    int64_t head = type == K_INT4K   ? CODED_INT4K_HEAD
+                   : type == K_INT6K ? CODED_INT6K_HEAD
+                   : type == K_INT8C ? CODED_WIDE_SCALE_BYTES
+                                     : CODED_SCALE_BYTES;
+    uint8_t most = 255, least = 0; /* bytes */
+    if (type == K_INT6K)
+        most = 63;
+    if (type == K_INT8G || type == K_INT8C) {
+        most = 127;
+        least = type == K_INT8C ? 128 : 129;
+    }
+    uint8_t *src = (uint8_t *)(uintptr_t)linear_codes_make(c, type, n * k);
+    for (int64_t i = 0; i < n * row; i++)
+        if (i % block >= head)
+            src[i] = i / row % 2 ? most : least;
+    return src;
+}
+
+/* Sums that are as large as they can be, of each length that a variant may keep: some of 16 bits
+ * would not hold them. */
+static void run_most_codes(struct check *c, enum k_type type, int64_t m)
+{
+    enum { N = 33, K = 256 };
+    check_begin(c);
+    check_case(c, "%s largest codes m %d", k_format(type)->name, (int)m);
+    struct both w = weight_of(c, type, N, K, most_codes(c, type, N, K), type);
+    float *x = check_floats(c, m * K, CHECK_ZERO), *y = check_floats(c, m * N, CHECK_NAN);
+    for (int64_t i = 0; i < m * K; i++)
+        x[i] = i / K % 2 ? -1 : 1;
+    struct k_rows_pack rows = {.x = x, .ld_x = K, .m = m, .k = K, .type = K_Q8};
+    rows.rows = check_buf(c, (size_t)m * linear_row_bytes(K_Q8, K), 64);
+    kernel_run(c->ref, K_rows_q8, &rows, c->scratch);
+    float *want = check_floats(c, m * N, CHECK_NAN);
+    struct k_linear a = {
+        .rows = rows.rows, .w = w.ref, .y = want, .ld_y = N, .m = m, .panel_hi = 2};
+    kernel_run(c->ref, K_linear_q8, &a, c->scratch);
+    compare_f64(c, &a, w.value);
+    a.w = w.w;
+    a.y = y;
+    check_run(c, &a);
+    check_bits(c, "y", y, want, (size_t)(m * N) * sizeof *y);
+}
+
 static void run_type(struct check *c, enum k_type type)
 {
     static const int64_t outputs[] = {1, 31, 32, 33, 67, 161};
@@ -201,6 +254,9 @@ static void run_type(struct check *c, enum k_type type)
 void check_linear_q8(struct check *c)
 {
     run_most(c);
-    for (int t = 0; t < N_TYPES; t++)
+    for (int t = 0; t < N_TYPES; t++) {
+        for (int64_t m = 1; m <= 7 && coded_has(types[t]); m++)
+            run_most_codes(c, types[t], m);
         run_type(c, types[t]);
+    }
 }

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * linear_q8 of codes of four and six bits with vpmaddubsw, which adds the products of two bytes
+ * without and two with a sign in 16 bits. Codes are taken as they are stored, from 0 on, and the
+ * rows' sums take away what that is too much. Of four bits such a sum is 3,810 at the most, and
+ * eight of them fit; of six bits 16,002, and two do.
+ *
+ * Of four inputs eight outputs are a vector, two inputs in each of its halves: that is how
+ * interleaving leaves what is stored. A row alone multiplies them so, and its sums' halves are
+ * added when a group ends; for more rows they are laid out in the first cache with all four inputs
+ * side by side, 1 KB to a group, and three rows pass at a time.
+ */
+#include <immintrin.h>
+
+#include "kernels/x86/linear_q8_avx2.h"
+
+enum { QUADS = K_Q8_GROUP / 4, VECTORS = K_NR / 8, ROWS = 3 };
+
+/* [quad of inputs][output][4] */
+typedef uint8_t opened[QUADS][K_NR][4];
+
+Q8_INLINE __m256i load32(const char *at)
+{
+    return _mm256_loadu_si256((const __m256i *)(const void *)at);
+}
+
+/* ---- codes ----------------------------------------------------------------------------------- */
+
+/* The lower four bits of outputs 8 v and up, and above them those of outputs 16 further on: inputs
+ * 0 and 1 of four in the lower half of int4, 0 and 2 of nested ones. */
+Q8_INLINE void lower_bits(enum k_type type, const struct q8_call *q, int i, __m256i both[2])
+{
+    const char *at = type == K_INT4 ? q->codes + i * 2 * TILE_INT4_STEP_BYTES
+                                    : q->codes + nested_low_at(type, q->at + 4 * i);
+    __m256i a = load32(at), b = load32(at + 32);
+    if (type == K_INT4) {
+        both[0] = _mm256_permute2x128_si256(a, b, 0x20);
+        both[1] = _mm256_permute2x128_si256(a, b, 0x31);
+    } else {
+        both[0] = _mm256_unpacklo_epi8(a, b);
+        both[1] = _mm256_unpackhi_epi8(a, b);
+    }
+}
+
+/* The upper two bits of int6k in the same places: those of outputs 8 v and up are at bit 2 v. */
+Q8_INLINE __m256i upper_bits(const struct q8_call *q, int i)
+{
+    const __m128i by = _mm_setr_epi8(0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15);
+    __m256i v = load32(q->codes + nested_high_at(K_INT6K, q->at + 4 * i));
+    return _mm256_shuffle_epi8(_mm256_permute4x64_epi64(v, 0xd8), _mm256_broadcastsi128_si256(by));
+}
+
+/* Codes of inputs 4 i and up as they are stored, of all outputs. */
+Q8_INLINE void quad_at(enum k_type type, const struct q8_call *q, int i, __m256i w[VECTORS])
+{
+    const __m256i low = _mm256_set1_epi8(15), high = _mm256_set1_epi8(0x30);
+    __m256i both[2];
+    lower_bits(type, q, i, both);
+#pragma GCC unroll 4
+    for (int v = 0; v < VECTORS; v++)
+        w[v] = _mm256_and_si256(v < 2 ? both[v] : _mm256_srli_epi16(both[v - 2], 4), low);
+    if (type != K_INT6K)
+        return;
+    __m256i up = upper_bits(q, i);
+    w[0] = _mm256_or_si256(w[0], _mm256_and_si256(_mm256_slli_epi16(up, 4), high));
+    w[1] = _mm256_or_si256(w[1], _mm256_and_si256(_mm256_slli_epi16(up, 2), high));
+    w[2] = _mm256_or_si256(w[2], _mm256_and_si256(up, high));
+    w[3] = _mm256_or_si256(w[3], _mm256_and_si256(_mm256_srli_epi16(up, 2), high));
+}
+
+/* Four codes of a row, as quad_at has those of an output. */
+Q8_INLINE __m256i quad_of_row(enum k_type type, const struct q8_group *x, int i)
+{
+    const int half = 0x01000100, other = 0x03020302, even = 0x02000200, odd = 0x03010301;
+    const __m256i by = type == K_INT4
+                           ? _mm256_setr_epi32(half, half, half, half, other, other, other, other)
+                           : _mm256_setr_epi32(even, even, even, even, odd, odd, odd, odd);
+    int32_t four;
+    memcpy(&four, x->code + 4 * i, sizeof four);
+    return _mm256_shuffle_epi8(_mm256_set1_epi32(four), by);
+}
+
+/* ---- what a group's outputs have besides ----------------------------------------------------- */
+
+struct q8_scales {
+    __m256 scale[2][VECTORS], min[VECTORS]; /* scale: of int6k two */
+};
+
+Q8_INLINE __m256 f16x8(const char *at)
+{
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)at));
+}
+
+Q8_INLINE __m256 bytes8(const char *at, bool is_signed)
+{
+    __m128i v = _mm_loadl_epi64((const __m128i *)(const void *)at);
+    return _mm256_cvtepi32_ps(is_signed ? _mm256_cvtepi8_epi32(v) : _mm256_cvtepu8_epi32(v));
+}
+
+/* Of vector v of a group: its scales, and its min. */
+Q8_INLINE __m256 scale_of(enum k_type type, const struct q8_call *q, int part, int v)
+{
+    if (!format_is_nested(type))
+        return f16x8(q->scale + v * 16);
+    int64_t at = nested_scale_at(type, q->at + part * q8_span(type)) + v * 8;
+    return _mm256_mul_ps(f16x8(q->codes + v * 16), bytes8(q->codes + at, true));
+}
+
+Q8_INLINE __m256 min_of(enum k_type type, const struct q8_call *q, int v)
+{
+    return _mm256_mul_ps(f16x8(q->codes + nested_dmin_at(type, q->at) + v * 16),
+                         bytes8(q->codes + nested_min_at(type, q->at) + v * 8, false));
+}
+
+/* What a sum of stored codes is too large by, negative; half: 0 or 1 where a group has two sums. */
+Q8_INLINE __m256i too_much(enum k_type type, const struct q8_group *x, int half)
+{
+    int32_t minus = type != K_INT6K ? x->minus_all
+                    : half == 0     ? x->minus_half
+                                    : x->minus_all - x->minus_half;
+    return _mm256_slli_epi32(_mm256_set1_epi32(minus), type == K_INT4 ? 3 : 5);
+}
+
+/* A sum of what codes count, times the row's scale. */
+Q8_INLINE __m256 scaled(enum k_type type, const struct q8_group *x, int half, __m256i sum)
+{
+    if (type != K_INT4K)
+        sum = _mm256_add_epi32(sum, too_much(type, x, half));
+    return _mm256_mul_ps(_mm256_set1_ps(x->scale), _mm256_cvtepi32_ps(sum));
+}
+
+/* ---- a row or two: the panel from end to end ------------------------------------------------- */
+
+/* Halves of a sum, of eight outputs each. */
+Q8_INLINE __m256i halves(__m256i sum)
+{
+    return _mm256_add_epi32(_mm256_cvtepi16_epi32(_mm256_castsi256_si128(sum)),
+                            _mm256_cvtepi16_epi32(_mm256_extracti128_si256(sum, 1)));
+}
+
+/* Those of two sums. */
+Q8_INLINE __m256i halves_of_two(__m256i a, __m256i b)
+{
+    const __m256i one = _mm256_set1_epi16(1);
+    __m256i lo = _mm256_madd_epi16(_mm256_unpacklo_epi16(a, b), one);
+    __m256i hi = _mm256_madd_epi16(_mm256_unpackhi_epi16(a, b), one);
+    return _mm256_add_epi32(_mm256_permute2x128_si256(lo, hi, 0x20),
+                            _mm256_permute2x128_si256(lo, hi, 0x31));
+}
+
+/* The sums of h rows over n quads from quad `at` on, as many as 16 bits hold. */
+Q8_INLINE void short_sums(enum k_type type, int h, int at, int n, const struct q8_call *q,
+                          __m256i sum[2][VECTORS])
+{
+#pragma GCC unroll 8
+    for (int i = at; i < at + n; i++) {
+        __m256i w[VECTORS];
+        quad_at(type, q, i, w);
+#pragma GCC unroll 2
+        for (int r = 0; r < h; r++) {
+            __m256i x = quad_of_row(type, q->x + r, i);
+#pragma GCC unroll 4
+            for (int v = 0; v < VECTORS; v++) {
+                __m256i two = _mm256_maddubs_epi16(w[v], x);
+                sum[r][v] = i == at ? two : _mm256_add_epi16(sum[r][v], two);
+            }
+        }
+    }
+}
+
+/* A group joins the totals t of h rows. */
+Q8_INLINE void group_joins(enum k_type type, int h, const struct q8_call *q, __m256 t[2][VECTORS])
+{
+    const int parts = K_Q8_GROUP / q8_span(type);
+#pragma GCC unroll 2
+    for (int part = 0; part < parts; part++) {
+        __m256i a[2][VECTORS], b[2][VECTORS];
+        if (type == K_INT6K) {
+            short_sums(type, h, part * 4, 2, q, a);
+            short_sums(type, h, part * 4 + 2, 2, q, b);
+        } else {
+            short_sums(type, h, 0, QUADS, q, a);
+        }
+#pragma GCC unroll 4
+        for (int v = 0; v < VECTORS; v++) {
+            __m256 scale = scale_of(type, q, part, v);
+#pragma GCC unroll 2
+            for (int r = 0; r < h; r++) {
+                __m256i sum = type == K_INT6K ? halves_of_two(a[r][v], b[r][v]) : halves(a[r][v]);
+                t[r][v] = _mm256_fmadd_ps(scale, scaled(type, q->x + r, part, sum), t[r][v]);
+            }
+        }
+    }
+    const int mins = format_is_nested(type) ? VECTORS : 0;
+#pragma GCC unroll 4
+    for (int v = 0; v < mins; v++) {
+        __m256 min = min_of(type, q, v);
+#pragma GCC unroll 2
+        for (int r = 0; r < h; r++)
+            t[r][v] = _mm256_fnmadd_ps(min, _mm256_set1_ps(q->x[r].weighed), t[r][v]);
+    }
+}
+
+Q8_INLINE void few_rows(enum k_type type, int h, const struct q8_call *first, int64_t m, int64_t n)
+{
+    struct q8_call q = *first;
+    __m256 t[2][VECTORS];
+#pragma GCC unroll 8
+    for (int i = 0; i < h * VECTORS; i++)
+        t[i / VECTORS][i % VECTORS] = _mm256_load_ps(q.total + i * 8);
+    for (int64_t g = 0; g < n; g++, q8_next_group(type, m, &q))
+        group_joins(type, h, &q, t);
+#pragma GCC unroll 8
+    for (int i = 0; i < h * VECTORS; i++)
+        _mm256_store_ps(q.total + i * 8, t[i / VECTORS][i % VECTORS]);
+}
+
+Q8_INLINE void few(enum k_type type, const struct q8_call *q, int64_t m, int64_t n)
+{
+    if (q->h == 1)
+        few_rows(type, 1, q, m, n);
+    else
+        few_rows(type, 2, q, m, n);
+}
+
+void q8_few_int4_avx2(const struct q8_call *q, int64_t m, int64_t n)
+{
+    few(K_INT4, q, m, n);
+}
+
+void q8_few_int4k_avx2(const struct q8_call *q, int64_t m, int64_t n)
+{
+    few(K_INT4K, q, m, n);
+}
+
+void q8_few_int6k_avx2(const struct q8_call *q, int64_t m, int64_t n)
+{
+    few(K_INT6K, q, m, n);
+}
+
+/* ---- more rows ------------------------------------------------------------------------------- */
+
+Q8_INLINE void open_group(enum k_type type, const struct q8_call *q, opened to)
+{
+    const __m128i apart = _mm_setr_epi8(0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15);
+    const __m128i across = _mm_setr_epi8(0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15);
+    const __m256i by = _mm256_broadcastsi128_si256(type == K_INT4 ? apart : across);
+    for (int i = 0; i < QUADS; i++) {
+        __m256i w[VECTORS];
+        quad_at(type, q, i, w);
+#pragma GCC unroll 4
+        for (int v = 0; v < VECTORS; v++) {
+            __m256i all = _mm256_shuffle_epi8(_mm256_permute4x64_epi64(w[v], 0xd8), by);
+            _mm256_store_si256((__m256i *)(void *)to[i][v * 8], all);
+        }
+    }
+}
+
+Q8_INLINE void scales_of(enum k_type type, const struct q8_call *q, struct q8_scales *s)
+{
+#pragma GCC unroll 4
+    for (int v = 0; v < VECTORS; v++) {
+        for (int part = 0; part < K_Q8_GROUP / q8_span(type); part++)
+            s->scale[part][v] = scale_of(type, q, part, v);
+        if (format_is_nested(type))
+            s->min[v] = min_of(type, q, v);
+    }
+}
+
+/* Vectors [lo, lo + nv) of the sums of h rows over n quads from quad `at` on, which 16 bits hold.
+ */
+Q8_INLINE void short_sums_open(int h, int lo, int nv, int at, int n, opened w,
+                               const struct q8_group *x, __m256i sum[ROWS][VECTORS])
+{
+    __m256i some[ROWS][VECTORS];
+#pragma GCC unroll 12
+    for (int i = 0; i < h * nv; i++)
+        some[i / nv][i % nv] = _mm256_setzero_si256();
+#pragma GCC unroll 2
+    for (int i = at; i < at + n; i++) {
+        __m256i four[ROWS];
+#pragma GCC unroll 3
+        for (int r = 0; r < h; r++) {
+            int32_t code;
+            memcpy(&code, x[r].code + 4 * i, sizeof code);
+            four[r] = _mm256_set1_epi32(code);
+        }
+#pragma GCC unroll 4
+        for (int v = 0; v < nv; v++) {
+            __m256i codes = _mm256_load_si256((const __m256i *)(const void *)w[i][(lo + v) * 8]);
+#pragma GCC unroll 3
+            for (int r = 0; r < h; r++)
+                some[r][v] = _mm256_add_epi16(some[r][v], _mm256_maddubs_epi16(codes, four[r]));
+        }
+    }
+#pragma GCC unroll 12
+    for (int i = 0; i < h * nv; i++)
+        sum[i / nv][lo + i % nv] = _mm256_madd_epi16(some[i / nv][i % nv], _mm256_set1_epi16(1));
+}
+
+/* All of them over a part of a group. Of six bits half the outputs at a time, whose sums of two
+ * quads and of four have room in registers. */
+Q8_INLINE void sums(enum k_type type, int h, int part, opened w, const struct q8_group *x,
+                    __m256i sum[ROWS][VECTORS])
+{
+    if (type != K_INT6K) {
+        short_sums_open(h, 0, VECTORS, 0, QUADS, w, x, sum);
+        return;
+    }
+    const int half = VECTORS / 2;
+#pragma GCC unroll 2
+    for (int lo = 0; lo < VECTORS; lo += half) {
+        __m256i more[ROWS][VECTORS];
+        short_sums_open(h, lo, half, part * 4, 2, w, x, sum);
+        short_sums_open(h, lo, half, part * 4 + 2, 2, w, x, more);
+#pragma GCC unroll 6
+        for (int i = 0; i < h * half; i++) {
+            __m256i *to = &sum[i / half][lo + i % half];
+            *to = _mm256_add_epi32(*to, more[i / half][lo + i % half]);
+        }
+    }
+}
+
+/* h rows, a constant. */
+Q8_INLINE void rows_group(enum k_type type, int h, opened w, const struct q8_scales *s,
+                          const struct q8_group *x, float *total)
+{
+    const int parts = K_Q8_GROUP / q8_span(type);
+#pragma GCC unroll 2
+    for (int part = 0; part < parts; part++) {
+        __m256i sum[ROWS][VECTORS];
+        sums(type, h, part, w, x, sum);
+#pragma GCC unroll 12
+        for (int i = 0; i < h * VECTORS; i++) {
+            const struct q8_group *row = x + i / VECTORS;
+            int v = i % VECTORS;
+            __m256 t =
+                _mm256_fmadd_ps(s->scale[part][v], scaled(type, row, part, sum[i / VECTORS][v]),
+                                _mm256_load_ps(total + i * 8));
+            if (format_is_nested(type) && part + 1 == parts)
+                t = _mm256_fnmadd_ps(s->min[v], _mm256_set1_ps(row->weighed), t);
+            _mm256_store_ps(total + i * 8, t);
+        }
+    }
+}
+
+Q8_INLINE void group(enum k_type type, const struct q8_call *q)
+{
+    _Alignas(32) opened w;
+    struct q8_scales s;
+    scales_of(type, q, &s);
+    open_group(type, q, w);
+    int64_t r = 0;
+    for (; r + ROWS <= q->h; r += ROWS)
+        rows_group(type, ROWS, w, &s, q->x + r, q->total + r * K_NR);
+    if (q->h - r == 2)
+        rows_group(type, 2, w, &s, q->x + r, q->total + r * K_NR);
+    else if (q->h - r == 1)
+        rows_group(type, 1, w, &s, q->x + r, q->total + r * K_NR);
+}
+
+void q8_group_int4_avx2(const struct q8_call *q)
+{
+    group(K_INT4, q);
+}
+
+void q8_group_int4k_avx2(const struct q8_call *q)
+{
+    group(K_INT4K, q);
+}
+
+void q8_group_int6k_avx2(const struct q8_call *q)
+{
+    group(K_INT6K, q);
+}
