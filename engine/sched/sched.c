@@ -51,7 +51,8 @@ struct sched *sched_new(const struct sched_options *o, struct err *e)
     struct sched *s = xcalloc(1, sizeof *s);
     *s = (struct sched){.opt = *o, .n_seat = least(o->cap_seq, least(o->cap_tok, o->cap_out))};
     s->idle_rows = o->cap_tok;
-    s->n_own = o->idle_every && !o->has_states; /* a seat with a state is not for nothing */
+    if (o->idle_every && !o->has_states) /* a seat with a state is not for nothing */
+        s->n_own = s->n_seat / 2 > PACE_FLOOR ? s->n_seat / 2 : PACE_FLOOR;
     s->opt.cell_tok = o->cell_tok ? o->cell_tok : K_CELL;
     s->opt.age_tok = o->age_tok ? o->age_tok : AGE_STEPS * o->cap_tok;
     s->opt.hash = o->hash ? o->hash : map_hash;

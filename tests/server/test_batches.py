@@ -313,22 +313,30 @@ def goes_behind(server):
     return f"{made:.0f} tokens in {steps:.0f} steps"
 
 
-def ended_beside(server):
-    """Whether a batch came to its end while a client's text ran."""
+def ended_beside(server, lines, n):
+    """Whether a batch came to its end while a client's n texts ran."""
     c = http.client.HTTPConnection("127.0.0.1", server.port, timeout=120)
     with contextlib.closing(c):
-        body = json.dumps({"prompt": "a", "max_tokens": 4000, "ignore_eos": True, "stream": True})
+        body = json.dumps({"prompt": "a", "max_tokens": 4000, "ignore_eos": True, "stream": True, "n": n})
         c.request("POST", TEXT, body, {"Content-Type": "application/json"})
         r = c.getresponse()
         assert r.status == 200 and r.readline(), r.status
-        b = Client(server).ended([line(i) for i in range(10)])[0]
-        assert b["status"] == "completed" and b["request_counts"]["completed"] == 10, b
-        return server.metrics()["tandem_requests_running"] == 1
+        b = Client(server).ended(lines)[0]
+        assert b["status"] == "completed" and b["request_counts"]["completed"] == len(lines), b
+        return server.metrics()["tandem_requests_running"] == n
 
 
 def ends_under_load(server):
     """Catches: a batch that stands as long as somebody else's request is in work."""
-    assert any(ended_beside(server) for _ in range(20))
+    assert any(ended_beside(server, [line(i) for i in range(10)], 1) for _ in range(20))
+
+
+def search_ends_under_load(model, tmp):
+    """Catches: a search of a batch that waits for seats that others hold, in the way of all that is behind it."""
+    search = line(0, use_beam_search=True, n=4, temperature=0)
+    with Tandem(model, *OPTIONS, "--data-dir", tmp / "data", "--batch-floor", "10", "--max-seqs", "4",
+                "--speculate", "off") as s:
+        assert any(ended_beside(s, [search, *[line(i) for i in range(1, 5)]], 4) for _ in range(20))
 
 
 def stands_still(model, tmp):
@@ -637,7 +645,7 @@ def main():
             cases.run("key_gone", lambda: key_gone(s, tmp / "keys"))
             cases.run("keys", lambda: keys(s))
             cases.run("spent", lambda: spent(s))
-        for case in (stands_still, expires, goes_on, leaves, behind_a_backup, tries_again, killed):
+        for case in (stands_still, search_ends_under_load, expires, goes_on, leaves, behind_a_backup, tries_again, killed):
             (tmp / case.__name__).mkdir()
             cases.run(case.__name__, lambda case=case: case(model, tmp / case.__name__))
         for endpoint in (TEXT, RESPONSE):

@@ -284,6 +284,40 @@ static void idle_work_has_a_part(void **state)
     }
 }
 
+/* Fault: texts that go on together, of which some have no seat: none goes on, and what has a seat
+ * keeps it from those behind it. */
+static void idle_texts_wait_for_each_other(void **state)
+{
+    (void)state;
+    enum { TOGETHER = 8 }; /* PLAIN.cap_seq */
+    struct sched_options o = PLAIN;
+    struct fake_seq *idle[TOGETHER], *busy[40];
+    int64_t n_begun = 0;
+    o.idle_every = EVERY;
+    o.n_cell = 4096; /* seats alone are scarce */
+    struct fake f = fake_begin(o);
+    for (int k = 0; k < 40; k++)
+        busy[k] = put(&f, 2, 1, 10, 200);
+    for (int k = 0; k < TOGETHER; k++)
+        idle[k] = put_idle(&f, 1, 12, 200);
+    for (int n = 0; n_begun < TOGETHER && !FAKE_IS_FORCED; n++) {
+        assert_in_range(n, 0, EVERY * TOGETHER * 2);
+        step_beside(&f);
+        n_begun = 0;
+        for (int k = 0; k < TOGETHER; k++)
+            n_begun += idle[k]->q.n_tok > idle[k]->q.n_prompt;
+    }
+    end(&f);
+    for (int k = 0; k < 40; k++) {
+        fake_check_text(busy[k]);
+        fake_seq_free(busy[k]);
+    }
+    for (int k = 0; k < TOGETHER; k++) {
+        fake_check_text(idle[k]);
+        fake_seq_free(idle[k]);
+    }
+}
+
 /* Fault: steps that are given up each time, since somebody comes more often than one takes. */
 static void steps_that_are_given_up_end(void **state)
 {
@@ -431,6 +465,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(idle_stands_still_beside_others),
                                        cmocka_unit_test(idle_work_has_a_part),
+                                       cmocka_unit_test(idle_texts_wait_for_each_other),
                                        cmocka_unit_test(steps_that_are_given_up_end),
                                        cmocka_unit_test(its_part_is_short_though_nobody_is_there),
                                        cmocka_unit_test(idle_steps_are_short),
