@@ -93,7 +93,7 @@ int call_reserve(struct call *c, const struct call_most *most, struct api_error 
 int64_t call_tokens_most(const struct call *c); /* that one may set aside; 0: any number */
 
 /* Counts bytes that the request holds besides its body in the sum of all bodies (--body-memory),
- * until its end. -1: 503. */
+ * until its end. -1: 503, or 413 where it could never be. */
 int call_charge(struct call *c, size_t bytes, struct api_error *e);
 
 /* A header for the answer, before it begins; said again, the new value holds. The value is copied;

@@ -34,12 +34,22 @@ int64_t call_tokens_most(const struct call *c)
     return c->grant.limit ? c->grant.limit->rule.tokens_min : 0;
 }
 
+bool call_fits_never(const struct call *c)
+{
+    return (int64_t)c->n_charged > c->http->o.body_bytes;
+}
+
 int call_charge(struct call *c, size_t bytes, struct api_error *e)
 {
     struct http *h = c->http;
     c->n_charged += bytes;
     if (atomic_fetch_add(&h->body_bytes, (int64_t)bytes) + (int64_t)bytes <= h->o.body_bytes)
         return 0;
+    if (call_fits_never(c))
+        return api_fail(e, 413, NULL, NULL,
+                        "this request takes more than the %" PRId64
+                        " bytes that all at once may have (--body-memory): ask for less",
+                        h->o.body_bytes);
     api_fail(e, 503, NULL, NULL, "the server has no memory for this request now");
     e->retry_after_s = 1;
     return -1;

@@ -76,7 +76,7 @@ struct call {
     int status;
     const char *type;             /* of the answer's body */
     size_t out_at;                /* of out, what the transport has */
-    size_t n_charged;             /* of the body, in the transport's sum */
+    size_t n_charged;             /* of it, in the sum of all bodies */
     uint64_t n_sent;              /* bytes of answers' bodies */
     uint64_t n_waste;             /* of the body, read after the answer */
     int64_t due_us;               /* of the whole request; 0: none */
@@ -100,8 +100,9 @@ void call_begin(struct call *c);          /* the handler */
 bool call_sleep(struct call *c);          /* false: woken meanwhile; the connection is suspended */
 bool call_has_begun(struct call *c);      /* false: the handler has it; nothing is looked at */
 void call_say_left(struct call *c, const struct limit_rule *rule, const struct limit_view *v);
-void call_late(struct call *c);        /* its time is over */
-bool call_pings(const struct call *c); /* its silence may be broken */
-void call_ping(struct call *c);        /* does so if it is due */
+bool call_fits_never(const struct call *c); /* what it is charged is more than all may have */
+void call_late(struct call *c);             /* its time is over */
+bool call_pings(const struct call *c);      /* its silence may be broken */
+void call_ping(struct call *c);             /* does so if it is due */
 
 #endif

@@ -326,6 +326,13 @@ static int charge(struct call *c)
                                                                                              : 0;
 }
 
+static void uncharge(struct call *c)
+{
+    if (c->n_charged)
+        atomic_fetch_sub(&c->http->body_bytes, (int64_t)c->n_charged);
+    c->n_charged = 0;
+}
+
 /* What was done is told of, and what it held is free for others. */
 static void settle(struct call *c, bool is_whole)
 {
@@ -347,8 +354,7 @@ static void settle(struct call *c, bool is_whole)
         h->o.ended(h->o.ctx, &r);
     }
     limit_give(&c->grant, c->tok_in + c->tok_out, now);
-    if (c->n_charged)
-        atomic_fetch_sub(&h->body_bytes, (int64_t)c->n_charged);
+    uncharge(c);
     atomic_fetch_sub(&h->n_call, 1);
 }
 
@@ -357,6 +363,7 @@ static void settle(struct call *c, bool is_whole)
 static enum MHD_Result refuse_now(struct call *c)
 {
     buf_release(&c->body);
+    uncharge(c);
     if (c->intake)
         c->route->intake->free(c->intake);
     c->intake = NULL;
@@ -417,6 +424,11 @@ static enum MHD_Result take(struct call *c, const char *data, size_t n)
     if (c->body.failed && !c->body.no_memory) {
         api_fail(&e, 413, NULL, NULL, "the body has more than the %zu bytes that this path takes",
                  c->route->max_body);
+    } else if (!c->body.failed && call_fits_never(c)) {
+        api_fail(&e, 413, NULL, NULL,
+                 "the body takes more than the %" PRId64
+                 " bytes that all at once may have (--body-memory)",
+                 c->http->o.body_bytes);
     } else {
         api_fail(&e, 503, NULL, NULL, "the server has no memory for this body now");
         e.retry_after_s = 1;

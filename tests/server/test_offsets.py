@@ -8,12 +8,15 @@ them; offsets behind the end of the text; a stream that counts otherwise than a 
 prompt's token without its rank, or behind its rivals.
 
 Standard library only."""
+import contextlib
+import http.client
 import json
 import pathlib
 import sys
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
-from serving import Cases, Tandem, make_model, scratch  # noqa: E402
+from serving import SLOW, Cases, Tandem, make_model, scratch  # noqa: E402
 
 HOT = {"temperature": 2, "seed": 5, "max_tokens": 48, "logprobs": 0, "ignore_eos": True}
 PROMPT = "h\u00e9llo \u4e16\u754c \U0001f600!"
@@ -148,23 +151,63 @@ def too_many(server):
         assert server.metrics()["tandem_steps_total"] == steps
 
 
+@contextlib.contextmanager
+def held_open(server, body):
+    """A stream that has begun, and has not ended."""
+    c = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60 * SLOW)
+    c.request("POST", "/v1/completions", json.dumps(body), {"Content-Type": "application/json"})
+    r = c.getresponse()
+    assert r.status == 200, r.read()
+    r.readline()
+    try:
+        yield
+    finally:
+        r.close()
+        c.close()
+
+
 def charged(server):
-    """Catches: answers many times their bodies that count nowhere. --body-memory has room for one and not for two."""
-    body = {"prompt": [85] * 300, "prompt_logprobs": 20, "max_tokens": 1, "n": 2}
+    """Catches: answers many times their bodies that count nowhere; one that alone is too large and is called so for
+    now, so that its client asks for ever. --body-memory has room for one and not for two."""
+    body = {"prompt": [85] * 300, "prompt_logprobs": 20, "max_tokens": 1, "n": 3}
     assert server.post("/v1/completions", body).status == 200
-    r = server.post("/v1/completions", {**body, "n": 8})
-    assert r.status == 503 and r.headers["Retry-After"] == "1", r
+    with held_open(server, {**body, "max_tokens": 3000, "stream": True, "ignore_eos": True}):
+        r = server.post("/v1/completions", body)
+        assert r.status == 503 and r.headers["Retry-After"] == "1", r
+    server.wait_idle()
+    for path, alone in (("/v1/completions", {**body, "n": 8}), ("/v1/embeddings", {"input": "x" * (3 << 20)})):
+        r = server.post(path, alone)
+        assert r.status == 413 and "--body-memory" in r.error["message"] and not r.headers["Retry-After"], r
     assert server.post("/v1/completions", body).status == 200
+
+
+def batched(server):
+    """Catches: a batch's line that fits never, asked again and again until the batch expires."""
+    form = "".join(f'--x\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{text}\r\n' for name, text in (
+        ("purpose", "batch"), ('file"; filename="lines.jsonl', "".join(json.dumps({
+            "custom_id": str(n), "method": "POST", "url": "/v1/completions",
+            "body": {"prompt": [85] * 300, "prompt_logprobs": 20, "max_tokens": 1, "n": n}}) + "\n" for n in (8, 3)))))
+    r = server.ask("POST", "/v1/files", f"{form}--x--\r\n".encode(), **{"Content-Type": "multipart/form-data; boundary=x"})
+    assert r.status == 200, r
+    b = server.post("/v1/batches", {"input_file_id": r.json["id"], "endpoint": "/v1/completions",
+                                    "completion_window": "24h"}).json
+    end = time.monotonic() + 120 * SLOW
+    while b["status"] != "completed":
+        assert time.monotonic() < end, b
+        time.sleep(0.02)
+        b = server.get(f"/v1/batches/{b['id']}").json
+    assert b["request_counts"] == {"total": 2, "completed": 1, "failed": 1}, b
 
 
 def main():
     cases = Cases()
     with scratch() as tmp:
-        with Tandem(make_model(tmp), "--threads", 2, "--ctx", 4096) as server:
+        with Tandem(make_model(tmp / "model"), "--threads", 2, "--ctx", 4096) as server:
             for f in (offsets, prompts, prompts_in_streams, computed_once, too_many):
                 cases.run(f.__name__, lambda f=f: f(server))
-        with Tandem(tmp, "--body-memory", "2M") as server:
+        with Tandem(tmp / "model", "--ctx", 4096, "--body-memory", "2M", "--data-dir", tmp / "data") as server:
             cases.run("charged", lambda: charged(server))
+            cases.run("batched", lambda: batched(server))
     sys.exit(cases.end())
 
 
