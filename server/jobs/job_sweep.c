@@ -2,8 +2,9 @@
  *
  * What jobs left in folders: the state of trainings that will not go on, since their jobs have
  * ended, and models whose rows are gone, or never came, because a server was killed beside them.
- * Looked for whenever a job thread has nothing better to do. What has no job's name is not ours,
- * and what a thread still has in its hands is looked at when it lets go.
+ * Looked for where something came or ended, by one job thread that has nothing better to do. What
+ * has no job's name is not ours, and what a thread still has in its hands is looked at when it lets
+ * go.
  */
 #include <dirent.h>
 #include <stdlib.h>

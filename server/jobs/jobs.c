@@ -348,6 +348,16 @@ static bool bring_on(struct jobs_worker *w, struct arena *a)
     return true;
 }
 
+/* Of threads that are woken together one is enough. */
+static bool is_to_sweep(struct jobs *j)
+{
+    pthread_mutex_lock(&j->lock);
+    bool is_due = !j->is_swept;
+    j->is_swept = true;
+    pthread_mutex_unlock(&j->lock);
+    return is_due;
+}
+
 static void *jobs_main(void *arg)
 {
     struct jobs_worker *w = arg;
@@ -359,7 +369,7 @@ static void *jobs_main(void *arg)
             let_go(w);
             jobs_wake(j); /* another may have to go on with it */
         } else {
-            if (w != j->worker)
+            if (w != j->worker && is_to_sweep(j))
                 jobs_sweep(j);
             sleep_for_mail(w);
         }
@@ -374,6 +384,7 @@ void jobs_wake(struct jobs *j)
     pthread_mutex_lock(&j->lock);
     for (size_t i = 0; i < j->n_worker; i++)
         j->worker[i].has_mail = true;
+    j->is_swept = false;
     pthread_cond_broadcast(&j->wake);
     pthread_mutex_unlock(&j->lock);
 }

@@ -42,8 +42,9 @@ struct jobs {
     size_t n_worker;
     char *last[2];        /* owned; under `take`: whose job was read last, and trained */
     pthread_mutex_t take; /* of jobs, and of what ended jobs left */
-    pthread_mutex_t lock; /* of has_mail, the condition, kept and memory */
+    pthread_mutex_t lock; /* of has_mail, the condition, is_swept, kept and memory */
     pthread_cond_t wake;
+    bool is_swept; /* nothing came or ended since */
     atomic_bool stops;
     VEC(struct jobs_kept) kept; /* oldest first */
     size_t n_kept_bytes;

@@ -7,6 +7,7 @@
 
 #include <jansson.h>
 #include <pthread.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +21,7 @@
 #include "engine/engine.h"
 #include "engine/serve/resident.h"
 #include "server/jobs/jobs_own.h"
-#include "server/store/store.h"
+#include "server/store/store_own.h"
 
 enum { EVENTS_MAX = 4096, WAIT_MS = 60000 };
 
@@ -691,6 +692,47 @@ static void tuned_models_come_back(void **state)
     adapter_unref(a);
 }
 
+static int count_looks(unsigned kind, void *ctx, void *statement, void *text)
+{
+    int *n = ctx;
+    (void)kind;
+    (void)text;
+    *n += strstr(sqlite3_sql(statement), "SELECT state FROM job WHERE id") != NULL;
+    return 0;
+}
+
+/* Fault: each thread of many that wake looks through all folders again. */
+static void one_thread_looks_for_what_is_left(void **state)
+{
+    enum { LEFT = 100, LOOKS = 8 };
+    struct world *w = *state;
+    struct err e = ERR_INIT;
+    int n = 0;
+    jobs_free(w->jobs);
+    for (int i = 0; i < LEFT; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "ftjob-%d", i); /* of no job that is known: they stay */
+        char *path = jobs_path(w->dir, "checkpoints", name);
+        assert_good(fs_mkdirs(path, &e), &e);
+        free(path);
+    }
+    store_free(w->store);
+    w->store = store_new(w->dir, &e);
+    assert_good(w->store ? 0 : -1, &e);
+    sqlite3_trace_v2(w->store->db, SQLITE_TRACE_STMT, count_looks, &n);
+    w->jobs = jobs_new(
+        &(struct jobs_options){
+            .engine = w->engine, .store = w->store, .dir = w->dir, .at_once = 32},
+        &e);
+    assert_good(w->jobs ? 0 : -1, &e);
+    put_rows(w, "file-1", 12);
+    put_job(w, "ftjob-one", "file-1", 1);
+    assert_int_equal(wait_for(w, "ftjob-one", ENDS, 0).state, JOB_SUCCEEDED);
+    jobs_free(w->jobs);
+    w->jobs = NULL;
+    assert_in_range(n, LEFT, LEFT * LOOKS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -704,6 +746,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(checkpoints_are_deleted_twice, setup, teardown),
         cmocka_unit_test_setup_teardown(nothing_is_said_behind_the_end, setup, teardown),
         cmocka_unit_test_setup_teardown(tuned_models_come_back, setup, teardown),
+        cmocka_unit_test_setup_teardown(one_thread_looks_for_what_is_left, setup, teardown),
     };
     api_json_init();
     return cmocka_run_group_tests(tests, NULL, NULL);
