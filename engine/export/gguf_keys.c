@@ -21,7 +21,7 @@ static const struct {
                 {FAMILY_MIXTRAL, {.name = "llama", .is_permuted = true, .has_sums = true}},
                 {FAMILY_QWEN2, {.name = "qwen2"}},
                 {FAMILY_QWEN3, {.name = "qwen3"}},
-                {FAMILY_QWEN3_MOE, {.name = "qwen3moe", .has_sums = true}},
+                {FAMILY_QWEN3_MOE, {.name = "qwen3moe", .has_sums = true, .says_width = true}},
                 {FAMILY_OLMOE, {.name = "olmoe"}}};
 
 int gguf_arch_of(const struct config *c, struct gguf_arch *out, struct err *e)
@@ -90,9 +90,14 @@ static int put_experts(struct keys *k, struct err *e)
     if (c->normalises_top != k->arch.has_sums)
         return err_set(e, ERR_UNSUPPORTED, "norm_topk_prob: %s is not written as GGUF for %s",
                        c->normalises_top ? "true" : "false", config_family_name(c->family));
+    for (int64_t l = 0; l < c->n_layer; l++)
+        if (!c->has_experts[l])
+            return err_set(e, ERR_UNSUPPORTED,
+                           "layer %lld has no experts: GGUF is written where all layers have",
+                           (long long)l);
     put_int(k, "expert_count", c->n_expert);
     put_int(k, "expert_used_count", c->n_top);
-    if (c->d_expert != c->d_ff)
+    if (c->d_expert != c->d_ff || k->arch.says_width)
         put_int(k, "expert_feed_forward_length", c->d_expert);
     return 0;
 }

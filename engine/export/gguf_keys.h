@@ -15,6 +15,8 @@ struct gguf_arch {
     const char *name; /* "qwen2" */
     bool is_permuted; /* queries and keys stand in llama.cpp's order */
     bool has_sums;    /* a row's weights of its experts sum to 1 */
+    bool says_width;  /* of experts that are as wide as a dense feed-forward, too: llama.cpp takes
+                       * that over the experts of a row where it is not said */
 };
 
 /* What GGUF calls the family. */

@@ -12,7 +12,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "engine/base/aside.h"
 #include "engine/base/fs.h"
 #include "engine/base/mem.h"
 #include "engine/export/gguf_vocab.h"
@@ -346,6 +348,57 @@ static void what_would_be_another_is_named(void **state)
     model_dir_release(&d);
 }
 
+/* A model with one thing of its config said otherwise, which its tensors are without. */
+static const char *otherwise(const char *root, const char *model, const char *was, const char *is)
+{
+    struct err e = ERR_INIT;
+    struct buf b, other;
+    char from[NAME_BYTES], whole[NAME_BYTES];
+    const char *dir = test_path(root, model);
+    buf_init(&b, 1 << 16);
+    buf_init(&other, 1 << 16);
+    assert_good(fs_mkdirs(dir, &e), &e);
+    snprintf(from, sizeof from, MODELS "%s/config.json", model);
+    assert_good(fs_read(from, &b, &e), &e);
+    char *at = strstr(b.data, was);
+    assert_non_null(at);
+    buf_printf(&other, "%.*s%s%s", (int)(at - b.data), b.data, is, at + strlen(was));
+    snprintf(from, sizeof from, "%s/config.json", dir);
+    assert_good(aside_put(from, other.data, other.len, &e), &e);
+    snprintf(from, sizeof from, MODELS "%s/model.safetensors", model);
+    char *real = realpath(from, NULL);
+    snprintf(whole, sizeof whole, "%s/model.safetensors", dir);
+    assert_int_equal(symlink(real, whole), 0);
+    free(real);
+    buf_release(&b);
+    buf_release(&other);
+    return dir;
+}
+
+/* Faults: a width that llama.cpp takes for another where it is not said; layers that it has no
+ * place for. */
+static void experts_are_as_others_read_them(void **state)
+{
+    struct err e = ERR_INIT;
+    int64_t width = 0;
+    char *root = test_dir_new();
+    char to[NAME_BYTES];
+    (void)state;
+    snprintf(to, sizeof to, "%s", test_path(root, "x.gguf"));
+    export_as(
+        otherwise(root, "qwen3_moe", "\"intermediate_size\": 75", "\"intermediate_size\": 21"), to,
+        -1, NULL);
+    struct gguf *g = gguf_open(to, &e);
+    assert_good(g ? 0 : -1, &e);
+    assert_good(gguf_opt_int(g, "qwen3moe.expert_feed_forward_length", &width, &e), &e);
+    assert_int_equal(width, 21);
+    gguf_close(g);
+    refused(
+        otherwise(root, "qwen3_moe_dense", "\"norm_topk_prob\": false", "\"norm_topk_prob\": true"),
+        "has no experts");
+    test_dir_free(root);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -355,6 +408,7 @@ int main(void)
         cmocka_unit_test(text_is_cut_alike),
         cmocka_unit_test(other_ways_of_cutting_are_refused),
         cmocka_unit_test(what_would_be_another_is_named),
+        cmocka_unit_test(experts_are_as_others_read_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
