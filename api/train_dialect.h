@@ -3,9 +3,8 @@
  * Rows as other trainers' files have them, made into ours: a text alone {"text"}, which is a
  * completion of nothing; ShareGPT's {"conversations": [{"from", "value"}]} and Alpaca's
  * {"instruction", "input", "output"}, which are conversations; and a chat's request with its
- * answer,
- * {"messages", "choices"}, whose one choice becomes the last message. Members that are none of
- * these stay.
+ * answer, {"messages", "choices"}, whose one choice becomes the last message. Members that are none
+ * of these stay.
  *
  * Thread: any.
  */

@@ -72,16 +72,10 @@ static bool is_said(const json_t *row, const char *name)
     return v && !json_is_null(v);
 }
 
-static bool is_assistant(const json_t *message)
-{
-    const json_t *role = json_object_get(message, "role");
-    return json_is_string(role) && strcmp(json_string_value(role), "assistant") == 0;
-}
-
 static bool has_assistant(const json_t *messages)
 {
     for (size_t i = 0; i < json_array_size(messages); i++)
-        if (is_assistant(json_array_get(messages, i)))
+        if (train_is_assistant(json_array_get(messages, i)))
             return true;
     return false;
 }
@@ -113,7 +107,7 @@ static int judge_end(struct api_reader *r, const json_t *messages, struct train_
     double *weight = param_alloc(r, "messages", n + 1, sizeof *weight);
     if (!weight)
         return -1;
-    while (from > 0 && is_assistant(json_array_get(messages, from - 1)))
+    while (from > 0 && train_is_assistant(json_array_get(messages, from - 1)))
         from--;
     if (from == n)
         return param_bad(r, "messages", "must end with the assistant's: it is what is judged");
@@ -158,7 +152,7 @@ static int read_output(struct api_reader *r, const char *name, const json_t *row
     if (!json_is_array(v))
         return param_type(r, name, "an array of messages", v);
     for (size_t i = 0; i < json_array_size(v); i++)
-        if (!is_assistant(json_array_get(v, i)))
+        if (!train_is_assistant(json_array_get(v, i)))
             return param_bad(r, name, "message %zu: must be one of the assistant", i);
     for (size_t i = 0; i < json_array_size(v); i++)
         if (is_said(json_array_get(v, i), "logprobs"))
@@ -298,7 +292,7 @@ static int read_prompt(struct api_reader *r, const json_t *row, struct train_exa
                         : param_bad(r, "messages", "are needed: what the model is to answer");
     if (read_weights(r, messages, out) || api_messages(r, "messages", messages, &out->messages))
         return -1;
-    if (is_assistant(json_array_get(messages, json_array_size(messages) - 1)))
+    if (train_is_assistant(json_array_get(messages, json_array_size(messages) - 1)))
         return param_bad(r, "messages",
                          "must not end with the assistant's: the model is to answer");
     return tools && !json_is_null(tools) ? read_tools(r, "tools", tools, out) : 0;

@@ -100,7 +100,7 @@ static int read_teacher(struct api_reader *r, const char *where, json_t *v, size
     return 0;
 }
 
-static bool is_assistant(const json_t *message)
+bool train_is_assistant(const json_t *message)
 {
     const char *role = json_string_value(json_object_get(message, "role"));
     return role && strcmp(role, "assistant") == 0;
@@ -122,7 +122,7 @@ int train_teacher(struct api_reader *r, const json_t *row, json_t *messages,
         snprintf(name, sizeof name, is_last ? "logprobs" : "messages[%zu].logprobs", i);
         if (read_teacher(r, name, is_last ? last : own, i, &at[out->n_teacher], &is_there))
             return -1;
-        if (is_there && !is_assistant(message))
+        if (is_there && !train_is_assistant(message))
             return param_bad(r, name, "must be of a message of the assistant");
         out->n_teacher += is_there;
         if (own)

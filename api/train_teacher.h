@@ -12,6 +12,8 @@
 #include "api/params.h"
 #include "engine/train/example.h"
 
+bool train_is_assistant(const json_t *message); /* it is one of the assistant */
+
 /* Takes them off the messages, which templates are given. */
 int train_teacher(struct api_reader *r, const json_t *row, json_t *messages,
                   struct train_example *out);

@@ -120,7 +120,7 @@ static void give_back(struct engine *g, struct beams *b)
 int beams_reserve(struct engine *g, const struct work_list *l, struct err *e)
 {
     const struct room *r = &g->fixed.room;
-    bool is_idle = l->first->seq.is_idle; /* those stand still beside others, and hold nothing */
+    bool is_idle = l->first->seq.is_idle; /* those take no seat or cell from others */
     _Atomic int64_t *seats = &g->told.beam_seats[is_idle], *cells = &g->told.beam_cells[is_idle];
     int64_t n_seat = 0, n_cell = 0;
     for (struct work *w = l->first; w; w = w->next) {
