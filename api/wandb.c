@@ -11,6 +11,8 @@
 #include "api/jout.h"
 
 enum { LINE_BYTES = 16 << 10, SAID_BYTES = 200 };
+/* More than any run has; what is counted on from it stays a number that JSON has exactly. */
+static const json_int_t lines_most = INT64_C(1) << 52;
 
 static const char mutation[] =
     "mutation UpsertBucket($name: String, $project: String, $entity: String, $displayName: String, "
@@ -63,6 +65,8 @@ int wandb_read_run(const char *text, size_t n, struct wandb_place *out, struct e
         rc = say_refused(answer, e);
     json_int_t lines = json_integer_value(json_object_get(bucket, "historyLineCount"));
     out->n_line = lines > 0 ? lines : 0;
+    if (!rc && lines > lines_most)
+        rc = err_set(e, ERR_BAD_INPUT, "a run of %" JSON_INTEGER_FORMAT " lines", lines);
     json_decref(answer);
     return rc;
 }

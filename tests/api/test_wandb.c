@@ -57,6 +57,31 @@ static void bad_answers(void **state)
     assert_string_equal(e.msg, "permission denied");
 }
 
+/* Fault: a count of lines that overflows as soon as lines are counted on from it. */
+static void no_run_has_so_many_lines(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *n;
+        bool is_good;
+    } row[] = {{"4503599627370496", true},
+               {"4503599627370497", false},
+               {"9223372036854775807", false},
+               {"-9223372036854775808", true},
+               {"1e30", true}};
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        struct wandb_place p;
+        struct err e;
+        char text[256];
+        snprintf(text, sizeof text,
+                 "{\"data\":{\"upsertBucket\":{\"bucket\":{\"historyLineCount\":%s,\"project\":{"
+                 "\"name\":\"p\",\"entity\":{\"name\":\"us\"}}}}}}",
+                 row[i].n);
+        assert_int_equal(!read_run(text, &p, &e), row[i].is_good);
+        assert_true(!row[i].is_good || (p.n_line >= 0 && p.n_line <= INT64_C(1) << 52));
+    }
+}
+
 static void names_stay_in_their_place(void **state)
 {
     (void)state;
@@ -100,6 +125,7 @@ int main(void)
     const struct CMUnitTest test[] = {
         cmocka_unit_test(good_answers),
         cmocka_unit_test(bad_answers),
+        cmocka_unit_test(no_run_has_so_many_lines),
         cmocka_unit_test(names_stay_in_their_place),
         cmocka_unit_test(lines),
     };
