@@ -134,6 +134,9 @@ static const char *const migrations[] = {
     "CREATE INDEX IF NOT EXISTS file_purpose ON file (owner, purpose, seq);"
     "CREATE INDEX response_chat ON response (owner, seq, id, previous, bytes, created, expires,"
     " kind, model, metadata) WHERE kind = 1;",
+    /* those that the house is kept of each minute, among all that stay */
+    "CREATE INDEX IF NOT EXISTS file_expires ON file (expires) WHERE expires > 0;"
+    "CREATE INDEX IF NOT EXISTS file_dropped ON file (seq) WHERE is_dropped;",
 };
 
 enum { VERSION = sizeof migrations / sizeof *migrations };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the store looks at for those who ask often, beside many rows that are none of their
- * business: others' files, answers that are in no list, batches that ended. Counted in instructions
- * of SQLite's machine. Catches: a question that goes through all rows, while everybody waits for
- * the store.
+ * business: others' files, answers that are in no list, batches that ended, files whose time comes
+ * later. Counted in instructions of SQLite's machine. Catches: a question that goes through all
+ * rows, while everybody waits for the store.
  */
 #include "tests/server/store/home.h"
 
@@ -12,6 +12,7 @@
 
 #include "server/store/store_batch.h"
 #include "server/store/store_own.h"
+#include "server/store/store_parts.h"
 #include "server/store/store_response.h"
 
 enum { N_ROW = 20000, COUNTED = 100, MOST = 100 };
@@ -76,6 +77,32 @@ static void files(void **state)
     store_free(s);
 }
 
+/* Each minute, and again for each file that is found. */
+static void house(void **state)
+{
+    struct store *s = open_store();
+    struct err e = ERR_INIT;
+    struct file_row f;
+    struct parts p;
+    bool more;
+    (void)state;
+    put_many(s, MANY
+             "INSERT INTO file (id, owner, purpose, name, sha256, bytes, created, expires) "
+             "SELECT 'file-' || i, 'me', 'user_data', 'a', '', 0, 0, iif(i % 2, 0, 100) FROM k");
+    put_many(s, MANY "INSERT INTO upload (id, owner, purpose, name, mime, bytes, created, expires, "
+                     "keep_s, state) SELECT 'upload_' || i, 'me', 'batch', 'a', '', 0, 0, 100, 0, "
+                     "0 FROM k");
+    begin(s);
+    assert_err(store_file_expired(s, 99, &arena, &f, &e), &e, ERR_NOT_FOUND, "expired");
+    assert_err(store_file_let_go(s, &arena, &f, &e), &e, ERR_NOT_FOUND, "dropped");
+    assert_int_not_equal(store_parts_expired(s, 99, &arena, &p, &e), 0);
+    e = (struct err)ERR_INIT;
+    assert_good(store_response_expire(s, 99, &more, &e), &e);
+    assert_few(s);
+    assert_good(store_file_expired(s, 100, &arena, &f, &e), &e);
+    store_free(s);
+}
+
 static void chats(void **state)
 {
     struct store *s = open_store();
@@ -133,6 +160,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(files, setup, teardown),
+        cmocka_unit_test_setup_teardown(house, setup, teardown),
         cmocka_unit_test_setup_teardown(chats, setup, teardown),
         cmocka_unit_test_setup_teardown(batches, setup, teardown),
     };
