@@ -188,6 +188,16 @@ static inline void fake_write(struct fake *f, const struct sched_part *p)
     }
 }
 
+/* Whether no paranoia turns any of these out any more: from here on the rules alone say when each
+ * runs. */
+static inline bool fake_is_settled(struct fake_seq *const *q, int64_t n)
+{
+    for (int64_t i = 0; i < n && FAKE_IS_FORCED; i++)
+        if (!q[i]->q.node->was_forced)
+            return false;
+    return true;
+}
+
 /* As sched_options.draft, ctx the fake: what a sequence will say, each token right or wrong. */
 static inline void fake_draft(void *ctx, const struct sched_part *part, int64_t n)
 {

@@ -416,14 +416,17 @@ static void idle_steps_shorten_where_somebody_comes(void **state)
     struct sched_options o = PLAIN;
     struct fake_seq *idle[40];
     (void)state;
+    o.n_cell = 1024; /* room for all */
     o.cap_tok = 128;
     o.cap_seq = o.cap_out = 40;
     o.chunk = 0;
     o.enough = 64;
     struct fake f = fake_begin(o);
     for (int k = 0; k < 40; k++)
-        idle[k] = put_idle(&f, 1, 9, 60);
+        idle[k] = put_idle(&f, 1, 9, 90);
     int64_t rows = idle_step(&f, false, false);
+    while (!fake_is_settled(idle, 40))
+        rows = idle_step(&f, false, false);
     for (int k = 0; k < 12; k++)
         rows = idle_step(&f, false, false);
     assert_int_equal(rows, 40);
