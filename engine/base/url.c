@@ -37,7 +37,8 @@ static bool take_host(const char *p, size_t n, struct url *out)
         return false;
     for (size_t i = 0; i < n; i++) {
         char c = (char)tolower((unsigned char)p[i]);
-        bool is_good = is_six ? isxdigit((unsigned char)c) || strchr("[]:.", c)
+        bool is_end = i == 0 || i + 1 == n;
+        bool is_good = is_six ? is_end || isxdigit((unsigned char)c) || strchr(":.", c)
                               : isalnum((unsigned char)c) || strchr("-._", c);
         if (!is_good)
             return false;

@@ -18,7 +18,7 @@ struct url {
     bool is_tls;
     char host[URL_HOST_BYTES]; /* in lower case; of IPv6 in brackets */
     int port;
-    char path[URL_PATH_BYTES]; /* with a query; "" or from its '/' on */
+    char path[URL_PATH_BYTES]; /* with a query; "" or from its '/' or '?' on */
 };
 
 int url_parse(const char *text, struct url *out, struct err *e);

@@ -56,6 +56,8 @@ static void refuses_what_is_no_address(void **state)
         "file:///etc/passwd",
         "http://",
         "http:///x",
+        "http://[::1]b]/",
+        "http://[[::1]/",
         "http://user@a.example/",
         "http://a.example@b.example/",
         "http://a.example\\@b.example/",
