@@ -43,7 +43,8 @@ static int say_refused(const json_t *answer, struct err *e)
 {
     const json_t *first = json_array_get(json_object_get(answer, "errors"), 0);
     const char *said = json_string_value(json_object_get(first, "message"));
-    return err_set(e, ERR_BAD_INPUT, "%.*s", SAID_BYTES, said ? said : "no run in its answer");
+    return err_set(e, ERR_BAD_INPUT, "%.*s", SAID_BYTES,
+                   said && *said ? said : "no run in its answer");
 }
 
 static bool take_name(const json_t *of, char out[WANDB_NAME_BYTES])

@@ -48,11 +48,14 @@ static void bad_answers(void **state)
         "{\"data\":null}",
         "{\"data\":{\"upsertBucket\":{\"bucket\":{\"project\":{\"name\":\"p\"}}}}}",
         "{\"data\":{\"upsertBucket\":{\"bucket\":{\"project\":{\"name\":\"\",\"entity\":{\"name\":\"u\"}}}}}}",
-        "{\"errors\":[]}"};
+        "{\"errors\":[]}",
+        "{\"errors\":[{\"message\":\"\"}]}"};
     struct wandb_place p;
     struct err e;
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         assert_int_not_equal(read_run(bad[i], &p, &e), 0);
+        assert_true(*e.msg);
+    }
     assert_int_not_equal(read_run("{\"errors\":[{\"message\":\"permission denied\"}]}", &p, &e), 0);
     assert_string_equal(e.msg, "permission denied");
 }
