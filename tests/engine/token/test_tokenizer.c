@@ -233,6 +233,31 @@ static void a_text_that_goes_on_keeps_its_space(void **state)
     tokenizer_free(t);
 }
 
+/* Fault: a mark of a tool or a thought that is not shown, the first or the last of those that
+ * should be; a special token that is, since others are. */
+static void marks_are_shown_among_specials(void **state)
+{
+    (void)state;
+    struct tokenizer *t = golden_tokenizer("llama2");
+    const int32_t marks[] = {id(t, "<s>"), id(t, "</s>")};
+    static const char *const want[] = {"a", "<s>a", "<s>a</s>"};
+    for (size_t n = 0; n < 3; n++) {
+        struct detok *d = detok_new(t, true);
+        struct buf out;
+        struct err e = ERR_INIT;
+        buf_init(&out, 1000);
+        detok_show(d, marks, n);
+        const int32_t text[] = {marks[0], id(t, "a"), marks[1], id(t, "<unk>")};
+        for (size_t i = 0; i < 4; i++)
+            assert_good(detok_push(d, text[i], &out, &e), &e);
+        assert_good(detok_finish(d, &out, &e), &e);
+        assert_string_equal(out.data, want[n]);
+        detok_free(d);
+        buf_release(&out);
+    }
+    tokenizer_free(t);
+}
+
 static void expect_bytes(struct detok *d, const struct tokenizer *t, const char *piece,
                          const char *want)
 {
@@ -470,6 +495,7 @@ int main(void)
         cmocka_unit_test(streams_emit_whole_characters),
         cmocka_unit_test(a_text_that_goes_on_keeps_its_space),
         cmocka_unit_test(tokens_have_bytes_of_their_own),
+        cmocka_unit_test(marks_are_shown_among_specials),
         cmocka_unit_test(ids_without_a_token_have_no_text),
         cmocka_unit_test(unsupported_parts_are_named),
         cmocka_unit_test(broken_files_are_refused),
