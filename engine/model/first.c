@@ -13,6 +13,7 @@
 #include "engine/base/made.h"
 #include "engine/base/mem.h"
 #include "engine/base/rng.h"
+#include "engine/load/json.h"
 #include "engine/load/path.h"
 #include "engine/load/small_files.h"
 #include "engine/load/st_writer.h"
@@ -22,7 +23,7 @@
 
 enum { PIECE = 1 << 16, NAME_BYTES = 256, RNG_WEIGHTS = 1 << 24 /* the first stream of them */ };
 
-static const double EMBED_WIDTH = 0.02;
+static const double EMBED_WIDTH = 0.02, EMBED_WIDTH_MAX = 1;
 
 struct first {
     struct model *m; /* owned: names and shapes, no memory */
@@ -31,10 +32,12 @@ struct first {
     uint64_t seed;
     bool *is_transposed; /* owned: [n_param] */
     double *width;       /* owned: [n_param]: standard deviation, or the value of a plain vector */
+    double embed;        /* the standard deviation of embeddings */
 };
 
-static double width_of(const struct config *c, enum slot s, const struct param *p)
+static double width_of(const struct first *f, enum slot s, const struct param *p)
 {
+    const struct config *c = &f->m->cfg;
     double inputs = 1 / sqrt((double)(p->n_tap ? p->n_tap : p->k));
     switch (s) {
     case SLOT_FINAL_NORM:
@@ -59,7 +62,7 @@ static double width_of(const struct config *c, enum slot s, const struct param *
     case SLOT_TOKEN_EMBED:
     case SLOT_POS_EMBED:
     case SLOT_PLE_EMBED:
-        return EMBED_WIDTH;
+        return f->embed;
     case SLOT_O:
     case SLOT_CONV_OUT:
     case SLOT_STATE_OUT:
@@ -75,14 +78,13 @@ static double width_of(const struct config *c, enum slot s, const struct param *
 
 static void describe(struct first *f)
 {
-    const struct config *c = &f->m->cfg;
-    struct spec_walk w = spec_walk_begin(c);
+    struct spec_walk w = spec_walk_begin(&f->m->cfg);
     const struct param *p = f->m->param;
     f->is_transposed = xcalloc((size_t)f->m->n_param + 1, sizeof *f->is_transposed);
     f->width = xcalloc((size_t)f->m->n_param + 1, sizeof *f->width);
     for (const struct spec_row *r; (r = spec_walk_next(&w)); p++) {
         f->is_transposed[p->index] = r->is_transposed;
-        f->width[p->index] = width_of(c, r->slot, p);
+        f->width[p->index] = width_of(f, r->slot, p);
     }
 }
 
@@ -160,13 +162,31 @@ static int write_dir(struct first *f, const char *shape, const char *to, struct 
     return rc;
 }
 
+/* It is no part of what the model is, so `struct config` does not have it. */
+static int read_embed(struct first *f, const char *shape, struct err *e)
+{
+    char *path = path_join(shape, "config.json");
+    struct json_doc *doc = json_read(path, "config.json", &json_rules_config, e);
+    free(path);
+    if (!doc)
+        return -1;
+    struct json root = json_root(doc), width = json_member(&root, "initializer_range");
+    f->embed = EMBED_WIDTH;
+    int rc = json_opt_num(&root, "initializer_range", &f->embed, e);
+    if (!rc && !(f->embed > 0 && f->embed <= EMBED_WIDTH_MAX))
+        rc = json_err(&width, e, ERR_BAD_INPUT, "expected a number above 0, up to %g, found %g",
+                      EMBED_WIDTH_MAX, f->embed);
+    json_free(doc);
+    return rc;
+}
+
 int model_first_write(const char *shape, enum k_type type, uint64_t seed, const char *to,
                       struct err *e)
 {
     const struct model_options mo = {.type = type, .kv_type = -1};
     struct first f = {.type = type, .seed = seed};
     struct config cfg;
-    if (config_load(&cfg, shape, e))
+    if (config_load(&cfg, shape, e) || read_embed(&f, shape, e))
         return err_wrap(e, "%s", shape);
     if (cfg.is_encoder)
         return err_set(e, ERR_UNSUPPORTED, "%s: an encoder does not learn to go on with a text",

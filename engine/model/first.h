@@ -6,8 +6,8 @@
  *
  * Matrices are uniform, as wide as keeps what flows through them the same size: 1 / sqrt(inputs),
  * the two of a layer that add to the residual stream less by the root of their number, embeddings
- * 0.02. Norms begin at 1, biases at 0. A number follows from the seed, its tensor's place and its
- * own.
+ * as `initializer_range` says, else 0.02. Norms begin at 1, biases at 0. A number follows from the
+ * seed, its tensor's place and its own.
  *
  * Thread: any.
  */

@@ -159,6 +159,49 @@ static void by_the_seed(void **state)
     test_dir_free(root);
 }
 
+/* The shape of a golden model whose `initializer_range` is another, of as many digits. */
+static void write_shape(const char *root, const char *range)
+{
+    struct buf b;
+    char shape[NAME_BYTES], *path = path_join(root, "config.json");
+    shape_of("llama_tied", shape);
+    read_file(shape, "config.json", &b);
+    char *at = strstr(b.data, "\"initializer_range\": 0.02");
+    assert_non_null(at);
+    memcpy(strchr(at, ':') + 2, range, strlen("0.02"));
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_int_equal(fwrite(b.data, 1, b.len, f), b.len);
+    assert_int_equal(fclose(f), 0);
+    buf_release(&b);
+    free(path);
+}
+
+/* Fault: embeddings are as wide whatever the shape says. */
+static void embeddings_as_it_says(void **state)
+{
+    static const char *const range[] = {"0.02", "0.50"};
+    (void)state;
+    for (size_t i = 0; i < sizeof range / sizeof *range; i++) {
+        char *root = test_dir_new(), to[NAME_BYTES];
+        struct err e = ERR_INIT;
+        struct model_dir d;
+        double squares = 0;
+        int64_t n;
+        snprintf(to, sizeof to, "%s/to", root);
+        write_shape(root, range[i]);
+        assert_good(model_first_write(root, K_F32, SEED, to, &e), &e);
+        assert_good(model_dir_init(&d, to, &e), &e);
+        float *x = values_of(weights_get(d.weights, "model.embed_tokens.weight"), &n);
+        for (int64_t k = 0; k < n; k++)
+            squares += (double)x[k] * (double)x[k];
+        assert_true(fabs(sqrt(squares / (double)n) / atof(range[i]) - 1) < 0.05);
+        free(x);
+        model_dir_release(&d);
+        test_dir_free(root);
+    }
+}
+
 static void faults(void **state)
 {
     char *root = test_dir_new(), to[NAME_BYTES];
@@ -166,12 +209,17 @@ static void faults(void **state)
     (void)state;
     snprintf(to, sizeof to, "%s/to", root);
     assert_err(model_first_write(root, K_F32, SEED, to, &e), &e, ERR_NOT_FOUND, "config.json");
+    write_shape(root, "1.02");
+    assert_err(model_first_write(root, K_F32, SEED, to, &e), &e, ERR_BAD_INPUT,
+               "initializer_range: expected a number above 0, up to 1, found 1.02");
     test_dir_free(root);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_family),
-                                       cmocka_unit_test(by_the_seed), cmocka_unit_test(faults)};
+                                       cmocka_unit_test(by_the_seed),
+                                       cmocka_unit_test(embeddings_as_it_says),
+                                       cmocka_unit_test(faults)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
