@@ -19,7 +19,7 @@
 #include "engine/base/vec.h"
 #include "server/store/store_own.h"
 
-enum { KEEP = 8, PAGES = 1024, DAY_S = 24 * 60 * 60 };
+enum { KEEP = 8, PAGES = 64, DAY_S = 24 * 60 * 60 };
 
 static const char pattern[] = "store-00000000T000000Z.db";
 
