@@ -33,8 +33,6 @@ static const struct row {
 
 enum { N_ROW = sizeof rows / sizeof *rows, NAME_BYTES = 128 };
 
-static const char all_linear[] = "all-linear";
-
 static int64_t *int_of(const struct row *row, struct job_hyper *h)
 {
     return (int64_t *)(void *)((char *)h + row->at);
@@ -115,13 +113,15 @@ static int add_name(struct api_reader *r, const char *name, const char *word, ch
     return 0;
 }
 
-static int read_names(struct api_reader *r, const char *name, const json_t *v, char *to)
+/* none: the word for no name. */
+static int read_names(struct api_reader *r, const char *name, const char *none, const json_t *v,
+                      char *to)
 {
     size_t i;
     json_t *item;
     *to = 0;
     if (json_is_string(v))
-        return strcmp(json_string_value(v), all_linear) == 0
+        return strcmp(json_string_value(v), none) == 0
                    ? 0
                    : add_name(r, name, json_string_value(v), to);
     if (!json_is_array(v))
@@ -157,7 +157,7 @@ static int read_row(struct api_reader *r, const struct row *row, const char *nam
         *bool_of(row, h) = json_is_true(v);
         return json_is_boolean(v) ? 0 : param_type(r, name, "a boolean", v);
     case NAMES:
-        return read_names(r, name, v, (char *)h + row->at);
+        return read_names(r, name, row->words, v, (char *)h + row->at);
     }
     return 0;
 }
@@ -231,6 +231,7 @@ int hyper_read(struct api_reader *r, const char *where, const json_t *v, enum hy
             return -1;
         h->says_rslora |= !is_auto(value) && strcmp(key, "use_rslora") == 0;
         h->says_targets |= !is_auto(value) && strcmp(key, "target_modules") == 0;
+        h->says_saves |= !is_auto(value) && strcmp(key, "modules_to_save") == 0;
     }
     return 0;
 }
@@ -248,10 +249,10 @@ int hyper_of_method(struct api_reader *r, const char *name, const json_t *v, str
 
 /* ---- writing ------------------------------------------------------------------------------- */
 
-static void put_names(struct jout *j, const char *names)
+static void put_names(struct jout *j, const char *none, const char *names)
 {
     if (!*names) {
-        jout_str(j, all_linear);
+        jout_str(j, none);
         return;
     }
     jout_open(j, '[');
@@ -294,7 +295,7 @@ static void put_row(struct jout *j, const struct row *row, struct job_hyper *h)
         jout_bool(j, *bool_of(row, h));
         return;
     case NAMES:
-        put_names(j, (char *)h + row->at);
+        put_names(j, row->words, (char *)h + row->at);
         return;
     }
 }
@@ -325,9 +326,13 @@ static void describe_words(struct jout *j, const char *words)
 
 static void describe_row(struct jout *j, const struct row *row)
 {
-    static const char *const type[] = {
-        [INT_AUTO] = "integer|'auto'", [INT_PLAIN] = "integer", [NUM_AUTO] = "number|'auto'",
-        [NUM_PLAIN] = "number",        [BOOL] = "boolean",      [NAMES] = "[]string|'all-linear'"};
+    static const char *const type[] = {[INT_AUTO] = "integer|'auto'",
+                                       [INT_PLAIN] = "integer",
+                                       [NUM_AUTO] = "number|'auto'",
+                                       [NUM_PLAIN] = "number",
+                                       [BOOL] = "boolean"};
+    char names[NAME_BYTES];
+    snprintf(names, sizeof names, "[]string|'%.60s'", row->words);
     jout_key(j, row->name);
     jout_open(j, '{');
     if (row->kind == WORD)
@@ -335,7 +340,7 @@ static void describe_row(struct jout *j, const struct row *row)
     if (row->kind == WORD)
         describe_words(j, row->words);
     else
-        schema_type(j, type[row->kind], row->about);
+        schema_type(j, row->kind == NAMES ? names : type[row->kind], row->about);
     if (row->kind <= NUM_PLAIN) {
         jout_put_num(j, "minimum", row->min);
         jout_put_num(j, "maximum", row->max);

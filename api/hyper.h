@@ -39,8 +39,10 @@ struct job_hyper {
     int64_t training_type, optimizer, schedule, long_rows, result, activation_checkpointing,
         loss; /* place of the word */
     bool use_rslora, row_logprobs;
-    bool says_rslora, says_targets; /* no rows: that a client gave use_rslora, or target_modules */
-    char target_modules[HYPER_NAMES_BYTES]; /* commas between; empty: all */
+    /* no rows: that a client gave use_rslora, target_modules or modules_to_save */
+    bool says_rslora, says_targets, says_saves;
+    char target_modules[HYPER_NAMES_BYTES];  /* commas between; empty: all */
+    char modules_to_save[HYPER_NAMES_BYTES]; /* so; empty: none */
 };
 
 /* Places of words. */

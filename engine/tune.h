@@ -130,7 +130,8 @@ struct tune_options {
     struct tune_policy policy;          /* of rows that are prompts; else zeros */
     struct train_lora lora;             /* but for its targets, which are: */
     const char *targets;                /* "q_proj,v_proj"; "": every product */
-    struct train_ancestor ancestor;     /* that it goes on from, made as lora says; else zeros */
+    const char *saves; /* matrices that are trained whole, "lm_head,embed_tokens"; "": none */
+    struct train_ancestor ancestor; /* that it goes on from, made as lora says; else zeros */
     double lr, decay, max_norm, distill, noise, scale; /* the last of anchors' cosines; 0: 20 */
     enum train_schedule schedule;
     int64_t warmup, n_epoch, batch;
@@ -152,20 +153,22 @@ struct tune_options {
 
 /* How an adapter was made: what a training that goes on from it has to be (dropout is its own). */
 struct tune_ancestor {
-    struct train_ancestor is; /* its folder is borrowed */
-    struct train_lora lora;   /* but for its targets, which are: */
-    const char *targets;      /* in the arena, as those of tune_options */
+    struct train_ancestor is;    /* its folder is borrowed */
+    struct train_lora lora;      /* but for its targets, which are: */
+    const char *targets, *saves; /* in the arena, as those of tune_options */
 };
 
 /* Of a PEFT directory. ERR_UNSUPPORTED: none goes on from it. */
 int tune_ancestor_read(const char *dir, struct tune_ancestor *out, struct arena *a, struct err *e);
 bool tune_ancestor_has(const struct tune_ancestor *from, const char *targets); /* as a set */
+bool tune_ancestor_saves(const struct tune_ancestor *from, const char *names); /* so */
 
-/* Steps that such a training has. */
-int64_t tune_n_step(const struct tune_options *o);
+int64_t tune_n_step(const struct tune_options *o); /* steps that such a training has */
 
-/* Whether the model has products of these names, and dropout for them; the error says which not. */
+/* Whether the model has products of these names, and dropout for them, or matrices to train whole
+ * (weighs: by a loss of preferences, or of rewards); the error says which not. */
 int tune_check_targets(const struct engine *g, const char *targets, double dropout, struct err *e);
+int tune_check_saves(const struct engine *g, const char *names, bool weighs, struct err *e);
 
 /* Whether this engine can train by rewards, with groups of so many samples, or all weights;
  * ERR_UNSUPPORTED says why not. tune_new asks them, too. The last: texts, or vectors, or labels. */
@@ -179,10 +182,9 @@ struct tune *tune_new(struct engine *g, const struct tune_options *o, struct err
 void tune_free(struct tune *t); /* NULL is fine */
 const struct train_plan *tune_plan(const struct tune *t);
 
-/* Goes on from the newest checkpoint, where there is one. */
-int tune_begin(struct tune *t, struct err *e);
-int64_t tune_step(const struct tune *t); /* steps done */
-bool tune_is_over(const struct tune *t); /* the last of them, too */
+int tune_begin(struct tune *t, struct err *e); /* goes on from the newest checkpoint, if any */
+int64_t tune_step(const struct tune *t);       /* steps done */
+bool tune_is_over(const struct tune *t);       /* the last of them, too */
 struct tuning_best tune_best(const struct tune *t);
 
 /* Until the last step, or its end; *is_done tells which. ERR_DIVERGED. */

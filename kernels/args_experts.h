@@ -58,10 +58,11 @@ struct k_route_balance {
 };
 
 /* What the routed rows of an expert are multiplied with: expert e's weight is `w` moved by e times
- * so many bytes. */
+ * so many bytes, or the matrix saved[e], and where that has no data its rows are left out. */
 struct k_stack {
     struct k_weight w;
     int64_t data_bytes, scale_bytes; /* from one to the next */
+    const struct k_saved *saved;     /* [n_expert]; NULL: all are w, moved */
     const int32_t *start;            /* of the map; NULL: costs alone are asked for */
     int64_t n_expert;
 };

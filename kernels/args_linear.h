@@ -138,6 +138,13 @@ struct k_lora_group {
     float *da, *db; /* lora_dw: added to; NULL: frozen */
 };
 
+/* Rows of a step whose adapter has a matrix of its own in place of a model's, of its format and
+ * shape. */
+struct k_saved {
+    int64_t row_lo, row_hi; /* tokens */
+    void *data, *scale;     /* as of struct k_weight; no data: these rows have the model's */
+};
+
 struct k_lora { /* the product with a stays in t for the backward */
     const float *x;
     int64_t ld_x, m, k, n;

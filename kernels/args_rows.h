@@ -15,6 +15,8 @@ struct k_embed {
     float *y; /* [m, table.k] */
     int64_t ld_y, m;
     int64_t lo; /* the table has tokens [lo, lo + table.n); of another one the row is zeros */
+    const struct k_saved *saved; /* [n_saved] disjoint rows, and the tables that these have */
+    int64_t n_saved;
 };
 
 struct k_embed_bwd { /* unit: a run of columns, so that equal tokens add in row order */

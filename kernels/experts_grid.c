@@ -13,9 +13,15 @@ enum { PACK_COLS = 2048 }; /* inputs of a block that are gathered at a time: the
 _Static_assert(PACK_COLS *LINEAR_MR * sizeof(float) <= K_SCRATCH_BYTES && PACK_COLS % 2 == 0,
                "a block's inputs");
 
+static bool is_left_out(const struct k_saved *saved, int64_t expert)
+{
+    return saved && !saved[expert].data;
+}
+
 bool experts_next(struct experts_walk *w, struct experts_run *r)
 {
-    while (w->expert < w->n_expert && w->start[w->expert] + w->at >= w->start[w->expert + 1]) {
+    while (w->expert < w->n_expert && (is_left_out(w->saved, w->expert) ||
+                                       w->start[w->expert] + w->at >= w->start[w->expert + 1])) {
         w->expert++;
         w->at = 0;
     }
@@ -27,23 +33,29 @@ bool experts_next(struct experts_walk *w, struct experts_run *r)
     return true;
 }
 
-int64_t experts_active(const int32_t *start, int64_t n_expert, int64_t m)
+int64_t experts_active(const struct k_stack *s, int64_t m, int64_t *n_row)
 {
     int64_t n = 0;
-    if (!start)
-        return linear_min(n_expert, m);
-    for (int64_t e = 0; e < n_expert; e++)
-        n += start[e + 1] > start[e];
+    *n_row = m;
+    if (!s->start)
+        return linear_min(s->n_expert, m);
+    *n_row = 0;
+    for (int64_t e = 0; e < s->n_expert; e++) {
+        int64_t rows = is_left_out(s->saved, e) ? 0 : s->start[e + 1] - s->start[e];
+        n += rows > 0;
+        *n_row += rows;
+    }
     return n;
 }
 
-int64_t experts_runs(const int32_t *start, int64_t n_expert, int64_t m)
+int64_t experts_runs(const int32_t *start, int64_t n_expert, const struct k_saved *saved, int64_t m)
 {
     int64_t n = 0;
     if (!start)
         return linear_min(n_expert, m) + m / EXPERTS_RUN_ROWS;
     for (int64_t e = 0; e < n_expert && m > 0; e++)
-        n += linear_ceil_div(start[e + 1] - start[e], EXPERTS_RUN_ROWS);
+        if (!is_left_out(saved, e))
+            n += linear_ceil_div(start[e + 1] - start[e], EXPERTS_RUN_ROWS);
     return n;
 }
 
@@ -54,12 +66,18 @@ static int64_t panels_of(const struct k_experts *a, bool is_dx)
 
 int64_t experts_units(const struct k_experts *a, bool is_dx)
 {
-    return experts_runs(a->stack.start, a->stack.n_expert, a->m) * panels_of(a, is_dx);
+    return experts_runs(a->stack.start, a->stack.n_expert, a->stack.saved, a->m) *
+           panels_of(a, is_dx);
 }
 
 static struct k_weight weight_of(const struct k_stack *s, int64_t expert)
 {
     struct k_weight w = s->w;
+    if (s->saved) {
+        w.data = s->saved[expert].data;
+        w.scale = s->saved[expert].scale;
+        return w;
+    }
     w.data = (char *)w.data + expert * s->data_bytes;
     w.scale = w.scale ? (char *)w.scale + expert * s->scale_bytes : NULL;
     return w;
@@ -84,7 +102,8 @@ typedef void run_fn(const struct k_experts *a, const struct experts_run *r, int6
 static void run_units(const struct k_experts *a, const struct k_slice *s, kernel_fn *fn, bool is_dx,
                       run_fn *one)
 {
-    struct experts_walk w = {.start = a->stack.start, .n_expert = a->stack.n_expert};
+    struct experts_walk w = {
+        .start = a->stack.start, .n_expert = a->stack.n_expert, .saved = a->stack.saved};
     struct experts_run r;
     int64_t n_panel = panels_of(a, is_dx);
     for (int64_t first = 0; first < s->hi && experts_next(&w, &r); first += n_panel) {

@@ -22,18 +22,21 @@ struct experts_run {
     int64_t expert, lo, hi; /* routed rows */
 };
 
-/* A way through the runs: {.n_expert, .start} begins. False: none is left. */
+/* A way through the runs: {.n_expert, .start, .saved} begins. False: none is left. */
 struct experts_walk {
     const int32_t *start;
     int64_t n_expert;
-    int64_t expert, at; /* where it goes on */
+    const struct k_saved *saved; /* of the stack */
+    int64_t expert, at;          /* where it goes on */
 };
 
 bool experts_next(struct experts_walk *w, struct experts_run *r);
 
-/* All runs, and experts that have rows; without a map as many as m rows can have. */
-int64_t experts_runs(const int32_t *start, int64_t n_expert, int64_t m);
-int64_t experts_active(const int32_t *start, int64_t n_expert, int64_t m);
+/* All runs; without a map as many as m rows can have. */
+int64_t experts_runs(const int32_t *start, int64_t n_expert, const struct k_saved *saved,
+                     int64_t m);
+/* A stack's experts that have rows, and these rows; without a map as many as there can be. */
+int64_t experts_active(const struct k_stack *s, int64_t m, int64_t *n_row);
 
 /* Units of a product: its panels for each run. dx: panels are runs of K_NR inputs. */
 int64_t experts_units(const struct k_experts *a, bool is_dx);

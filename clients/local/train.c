@@ -181,6 +181,14 @@ static bool has_other_targets(const struct train *t)
     return !train_lora_same_targets(&l, &t->lora);
 }
 
+/* Names that are none are told of where the training is filled in. */
+static unsigned saves_of(const struct train_values *v)
+{
+    struct train_lora l = {.rank = 0};
+    struct err unknown = ERR_INIT;
+    return train_saves(v, &l, &unknown) ? 0 : l.saves;
+}
+
 /* What is said otherwise of an adapter than it is. */
 static int check_ancestor(const struct train *t, struct err *e)
 {
@@ -188,11 +196,10 @@ static int check_ancestor(const struct train *t, struct err *e)
     const struct {
         const char *flag;
         bool differs;
-    } said[] = {{"init", strcmp(v->init, "random") == 0},
-                {"rank", v->rank != t->lora.rank},
-                {"alpha", v->alpha != t->lora.alpha},
-                {"rslora", v->rslora != t->lora.is_rs},
-                {"target", has_other_targets(t)}};
+    } said[] = {
+        {"init", strcmp(v->init, "random") == 0}, {"rank", v->rank != t->lora.rank},
+        {"alpha", v->alpha != t->lora.alpha},     {"rslora", v->rslora != t->lora.is_rs},
+        {"target", has_other_targets(t)},         {"save-module", saves_of(t->v) != t->lora.saves}};
     for (size_t i = 0; i < sizeof said / sizeof *said; i++)
         if (said[i].differs && opt_is_given(t->opt, said[i].flag))
             return err_set(e, ERR_BAD_INPUT,

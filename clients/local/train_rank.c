@@ -18,6 +18,7 @@
 #include "engine/train/full_dir.h"
 #include "engine/train/plan.h"
 #include "engine/train/preference.h"
+#include "engine/train/saved.h"
 
 enum { TARGETS_MAX = TRAIN_TARGET_MAX, BAR = 24 };
 
@@ -147,6 +148,18 @@ static int64_t rank_of(const struct train_values *v)
     return strcmp(v->init, "random") == 0 ? 0 : v->rank;
 }
 
+int train_saves(const struct train_values *v, struct train_lora *l, struct err *e)
+{
+    l->saves = 0;
+    for (size_t i = 0; i < v->save_module.n; i++) {
+        unsigned one;
+        if (train_saved_parse(v->save_module.at[i], &one, e))
+            return -1;
+        l->saves |= one;
+    }
+    return 0;
+}
+
 int train_fill(struct train *t, const struct train_ranks *ranks, struct tuning_options *o,
                struct err *e)
 {
@@ -176,6 +189,8 @@ int train_fill(struct train *t, const struct train_ranks *ranks, struct tuning_o
         return err_set(e, ERR_BAD_INPUT, "--target: at most %d", TARGETS_MAX);
     for (size_t i = 0; i < v->target.n && !v->from; i++)
         o->train.lora.target[o->train.lora.n_target++] = v->target.at[i];
+    if (!v->from && train_saves(v, &o->train.lora, e))
+        return -1;
     o->train.lr = v->lr;
     o->train.schedule = schedule_of(v->schedule);
     o->train.warmup = v->warmup;

@@ -64,6 +64,9 @@ int train_check_method(const struct train *t, struct err *e); /* whether the mod
 
 char *train_result_path(const struct train *t); /* of what it makes; free() it */
 
+/* The matrices that are trained whole, as --save-module names them. */
+int train_saves(const struct train_values *v, struct train_lora *l, struct err *e);
+
 /* What a rank trains, and how. */
 int train_fill(struct train *t, const struct train_ranks *ranks, struct tuning_options *o,
                struct err *e);

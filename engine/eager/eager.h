@@ -28,6 +28,8 @@ struct eager;
 struct eager_options {
     bool wants_grad, has_lora, checkpoint;
     int32_t lora_rank_max;
+    bool has_saved;
+    const struct param *saved[SAVED_COUNT];
     float dropout, noise; /* the builder's */
     /* Told by the backward that it is done with a block, whose parameters that no other block has
      * then have all of their gradients; -1 ends it. NULL: nobody asks. */

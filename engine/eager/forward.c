@@ -365,8 +365,10 @@ void eager_begin(struct eager *g, const struct batch *batch, const struct eager_
                             .wants_grad = o->wants_grad,
                             .has_lora = o->has_lora,
                             .lora_rank_max = o->lora_rank_max,
+                            .has_saved = o->has_saved,
                             .dropout = o->dropout,
                             .noise = o->noise};
+    memcpy(g->b.saved, o->saved, sizeof g->b.saved);
 }
 
 struct builder *eager_builder(struct eager *g)

@@ -25,6 +25,7 @@ static const char *const known[] = {
     "base_model_name_or_path",
     "bias",
     "corda_config",
+    "ensure_weight_tying",
     "eva_config",
     "exclude_modules",
     "fan_in_fan_out",
@@ -36,6 +37,7 @@ static const char *const known[] = {
     "lora_alpha",
     "lora_dropout",
     "megatron_core",
+    "modules_to_save",
     "peft_type",
     "peft_version",
     "qalora_group_size",
@@ -200,6 +202,15 @@ static int parse_params(struct peft *p, const struct json *root, struct err *e)
     return v.node ? parse_names(&v, &p->param, &p->n_param, e) : 0;
 }
 
+static int parse_saved(struct peft *p, const struct json *root, struct err *e)
+{
+    struct json v = {.node = NULL};
+    if (json_opt(root, "modules_to_save", JSON_ARRAY, &v, e) ||
+        json_opt_bool(root, "ensure_weight_tying", &p->ties, e))
+        return -1;
+    return v.node ? parse_names(&v, &p->saved, &p->n_saved, e) : 0;
+}
+
 /* Of parameters alone no module need be named. */
 static int parse_targets(struct peft *p, const struct json *root, struct err *e)
 {
@@ -259,7 +270,7 @@ static int parse_root(struct peft *p, const struct json *root, struct err *e)
         json_opt_bool(root, "use_rslora", &p->is_rs, e) ||
         json_opt_bool(root, "fan_in_fan_out", &flag, e) ||
         json_opt_bool(root, "inference_mode", &flag, e) || parse_targets(p, root, e) ||
-        parse_layers(p, root, e) ||
+        parse_saved(p, root, e) || parse_layers(p, root, e) ||
         parse_patterns(root, "rank_pattern", 1, PEFT_RANK_MAX, &p->ranks, &p->n_rank, e) ||
         parse_patterns(root, "alpha_pattern", -ALPHA_MAX, ALPHA_MAX, &p->alphas, &p->n_alpha, e))
         return -1;
@@ -303,6 +314,7 @@ void peft_release(struct peft *p)
     json_free(p->doc);
     free(p->target);
     free(p->param);
+    free(p->saved);
     free(p->ranks);
     free(p->alphas);
     free(p->layer);
@@ -360,6 +372,11 @@ enum peft_claim peft_claim(const struct peft *p, const char *module)
 bool peft_claims_param(const struct peft *p, const char *name)
 {
     return find(p->param, p->n_param, name) != NULL;
+}
+
+bool peft_claims_saved(const struct peft *p, const char *module)
+{
+    return find(p->saved, p->n_saved, module) != NULL;
 }
 
 int64_t peft_rank(const struct peft *p, const char *module)

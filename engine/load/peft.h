@@ -41,9 +41,11 @@ struct peft {
     bool is_rs;                          /* scale alpha / sqrt(rank) instead of alpha / rank */
     struct peft_pattern *target;         /* owned: [n_target] */
     struct peft_pattern *param;          /* owned: [n_param] parameters */
+    struct peft_pattern *saved;          /* owned: [n_saved] modules that are whole in the file */
     struct peft_pattern *ranks, *alphas; /* owned: the first that matches overrides */
     int64_t *layer;                      /* owned: [n_layer] the only ones; n_layer 0: all */
-    size_t n_target, n_param, n_rank, n_alpha, n_layer;
+    size_t n_target, n_param, n_saved, n_rank, n_alpha, n_layer;
+    bool ties;    /* of the model's two matrices that are tied, those that are whole are one */
     bool is_open; /* the targets are an expression: which they are the tensors say */
 };
 
@@ -57,6 +59,9 @@ enum peft_claim peft_claim(const struct peft *p, const char *module);
 
 /* Whether it says so of a parameter. */
 bool peft_claims_param(const struct peft *p, const char *name);
+
+/* Whether it says of a module that it is whole. */
+bool peft_claims_saved(const struct peft *p, const char *module);
 
 int64_t peft_rank(const struct peft *p, const char *module);
 double peft_scale(const struct peft *p, const char *module); /* of the product of the halves */

@@ -19,8 +19,11 @@
 #include "engine/base/mem.h"
 #include "engine/model/adapter_files.h"
 #include "engine/model/part.h"
+#include "engine/model/saved.h"
 #include "kernels/float16.h"
 #include "kernels/linear.h"
+
+enum { SAVED_ROWS = 8 * K_NR }; /* of a whole matrix, read at a time */
 
 struct product {
     const struct param *whole; /* borrowed: as all ranks have it together */
@@ -43,6 +46,7 @@ struct adapter {
     size_t bytes;
     int64_t rank, created;
     int32_t n_lora;
+    struct k_weight saved[SAVED_COUNT]; /* in block; n 0: it has the model's */
     char name[ADAPTER_NAME_BYTES];
     struct product at[]; /* [n_lora] */
 };
@@ -73,6 +77,12 @@ static size_t lay_out(struct adapter *a)
         p->b = carve(&c, n_half * linear_panels(outputs_of(&p->part)) * K_NR * p->is.rank, each);
         p->bytes = c.at - begin;
         a->rank = p->is.rank > a->rank ? p->is.rank : a->rank;
+    }
+    for (int i = 0; i < SAVED_COUNT; i++) {
+        struct k_weight *w = &a->saved[i];
+        void *at = carve(&c, (int64_t)k_weight_bytes(w->type, w->n, w->k), 1);
+        if (w->n && a->block)
+            k_weight_bind(w, w->type, w->n, w->k, at);
     }
     return c.at;
 }
@@ -113,8 +123,18 @@ static void list_products(struct adapter *a, const struct model *m,
     }
 }
 
-struct adapter *adapter_new(const struct model *m, const struct adapter_product *at,
-                            const struct adapter_options *o, struct err *e)
+static void list_saved(struct adapter *a, const struct model *m, const bool is_there[SAVED_COUNT])
+{
+    for (int i = 0; i < SAVED_COUNT; i++) {
+        const struct param *p = is_there[i] ? saved_param(m, (enum saved)i) : NULL;
+        if (p)
+            a->saved[i] = (struct k_weight){.type = p->w.type, .n = p->n, .k = p->k};
+    }
+}
+
+static struct adapter *make(const struct model *m, const struct adapter_product *at,
+                            const bool saved[SAVED_COUNT], const struct adapter_options *o,
+                            struct err *e)
 {
     struct adapter *a = xcalloc(1, sizeof *a + (size_t)m->n_lora * sizeof *a->at);
     ASSERT(o->version > 0);
@@ -125,6 +145,7 @@ struct adapter *adapter_new(const struct model *m, const struct adapter_product 
     a->created = (int64_t)time(NULL);
     snprintf(a->name, sizeof a->name, "%s", o->name);
     list_products(a, m, at);
+    list_saved(a, m, saved);
     a->bytes = lay_out(a);
     if (check_rank(a, o, e))
         goto fail;
@@ -141,6 +162,13 @@ struct adapter *adapter_new(const struct model *m, const struct adapter_product 
 fail:
     adapter_unref(a);
     return NULL;
+}
+
+struct adapter *adapter_new(const struct model *m, const struct adapter_product *at,
+                            const struct adapter_options *o, struct err *e)
+{
+    static const bool none[SAVED_COUNT];
+    return make(m, at, none, o, e);
 }
 
 /* ---- numbers ------------------------------------------------------------------------------- */
@@ -248,6 +276,30 @@ static int read_halves(struct adapter *a, const struct adapter_files *f, int32_t
     return rc;
 }
 
+/* A matrix that the file has whole, some rows at a time. */
+static int read_saved(struct adapter *a, const struct adapter_files *f, enum saved s, struct err *e)
+{
+    struct stream *stream = stream_new(a->device, e);
+    struct k_weight_pack pack = {.src_type = K_F32, .ld_src = a->saved[s].k, .w = a->saved[s]};
+    int64_t n = pack.w.n, k = pack.w.k;
+    float *x = try_alloc((size_t)(SAVED_ROWS * k), sizeof *x, f->saved[s]->t->name, e);
+    int rc = stream && x ? 0 : -1;
+    for (int64_t row = 0; row < n && !rc; row += SAVED_ROWS) {
+        pack.src = x;
+        pack.panel_lo = row / K_NR;
+        pack.n_src = linear_min(SAVED_ROWS, n - row);
+        rc = adapter_saved_read(f, s, row, pack.n_src, x, e);
+        if (rc)
+            break;
+        stream_launch(stream, K_weight_pack, &pack, sizeof pack);
+        rc = stream_sync(stream, e);
+    }
+    mem_free(x);
+    if (stream)
+        stream_free(stream);
+    return rc;
+}
+
 static int read_all(struct adapter *a, const struct adapter_files *f,
                     const struct adapter_product *at, const struct adapter_options *o,
                     struct err *e)
@@ -259,16 +311,30 @@ static int read_all(struct adapter *a, const struct adapter_files *f,
     for (int32_t i = 0; i < a->n_lora; i++)
         if (at[i].rank && read_halves(a, f, i, o, e))
             return -1;
+    for (int i = 0; i < SAVED_COUNT; i++)
+        if (f->saved[i] && read_saved(a, f, (enum saved)i, e))
+            return -1;
     return tell(a, o, (struct adapter_news){.kind = ADAPTER_READY}, e);
+}
+
+static int check_saved(const struct model *m, const struct adapter_files *f, struct err *e)
+{
+    for (int i = 0; i < SAVED_COUNT; i++)
+        if (f->saved[i] && saved_check(m, (enum saved)i, false, e))
+            return -1;
+    return 0;
 }
 
 static struct adapter *load(const struct model *m, const struct adapter_files *f,
                             const struct adapter_options *o, struct err *e)
 {
     struct adapter_product *at = xcalloc((size_t)m->n_lora + 1, sizeof *at);
+    bool saved[SAVED_COUNT];
     for (int32_t i = 0; i < m->n_lora; i++)
         at[i] = product_of(f, &f->at[i]);
-    struct adapter *a = adapter_new(m, at, o, e);
+    for (int i = 0; i < SAVED_COUNT; i++)
+        saved[i] = f->saved[i] != NULL;
+    struct adapter *a = check_saved(m, f, e) ? NULL : make(m, at, saved, o, e);
     int rc = a ? read_all(a, f, at, o, e) : 0;
     free(at);
     if (!rc)
@@ -368,12 +434,31 @@ static void bind(const struct product *p, struct k_lora_group *g)
     }
 }
 
+/* Rows of a group for which there is no room have the model's: no adapter that is here has others.
+ */
+static void group_saved(const struct adapter *a, struct batch *b, int64_t group, int64_t row_lo,
+                        int64_t row_hi)
+{
+    if (group == 0)
+        b->n[DIM_SAVED] = 0;
+    for (int i = 0; i < SAVED_COUNT; i++) {
+        const struct k_weight *w = a && a->saved[i].n ? &a->saved[i] : NULL;
+        ASSERT(!w || group < b->saved_stride);
+        if (w)
+            b->n[DIM_SAVED] = group + 1;
+        if (group < b->saved_stride)
+            b->saved[i][group] =
+                (struct k_saved){row_lo, row_hi, w ? w->data : NULL, w ? w->scale : NULL};
+    }
+}
+
 void adapter_group(const struct model *m, const struct adapter *a, int64_t row_lo, int64_t row_hi,
                    struct batch *b, int64_t group)
 {
     ASSERT(group >= 0 && group < b->lora_stride);
     if (b->lora_of)
         b->lora_of[group] = a ? a->version : 0;
+    group_saved(a, b, group, row_lo, row_hi);
     for (int32_t i = 0; i < m->n_lora; i++) {
         struct k_lora_group *g = &b->lora[i * b->lora_stride + group];
         *g = (struct k_lora_group){.row_lo = row_lo, .row_hi = row_hi};

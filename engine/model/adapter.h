@@ -5,6 +5,9 @@
  * shape against the base model, and then constant: a new version of an adapter is another struct
  * adapter with another version number, and whoever began with the old one keeps it.
  *
+ * It may have whole matrices besides (engine/model/saved.h), packed as the model's are, where one
+ * rank has the model and kernels read the host's memory.
+ *
  * Where ranks share the model each has its part of the halves: A's columns and B's rows as the
  * product's inputs and outputs are shared.
  *

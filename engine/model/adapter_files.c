@@ -14,6 +14,7 @@
 
 #include "engine/base/mem.h"
 #include "engine/load/path.h"
+#include "engine/model/saved.h"
 
 #define HALF_A ".lora_A.weight"
 #define HALF_B ".lora_B.weight"
@@ -80,6 +81,106 @@ static int split_name(const struct weight *w, char *module, bool *is_a, struct e
     return 0;
 }
 
+/* ---- matrices that are whole ---------------------------------------------------------------- */
+
+/* "base_model.model.MODULE.weight" of one that an adapter may have; -1: it is none of these. */
+static int saved_of(const struct adapter_files *f, const struct weight *w,
+                    char module[ADAPTER_MODULE_BYTES])
+{
+    const char *name = w->t->name;
+    size_t n = strlen(name), head = strlen(PEFT_PREFIX), tail = sizeof ".weight" - 1;
+    if (n <= head + tail || n - head - tail >= ADAPTER_MODULE_BYTES ||
+        strncmp(name, PEFT_PREFIX, head) != 0 || strcmp(name + n - tail, ".weight") != 0)
+        return -1;
+    memcpy(module, name + head, n - head - tail);
+    module[n - head - tail] = 0;
+    return saved_find(f->m, module);
+}
+
+/* Whether the two are one, under two names, of which the config has the table's alone. */
+static bool is_tied(const struct adapter_files *f)
+{
+    return f->config.ties && f->config.n_saved > 0 && f->m->cfg.is_tied;
+}
+
+static int add_saved(struct adapter_files *f, const struct weight *w, int s, const char *module,
+                     struct err *e)
+{
+    if (!peft_claims_saved(&f->config, module) && !is_tied(f))
+        return err_set(e, ERR_BAD_INPUT, "%s: %.200s: %s does not name this module",
+                       PEFT_TENSORS_NAME, w->t->name, PEFT_CONFIG_NAME);
+    if (f->saved[s])
+        return err_set(e, ERR_BAD_INPUT, "%s: %.200s: the same matrix as %.200s", PEFT_TENSORS_NAME,
+                       w->t->name, f->saved[s]->t->name);
+    f->saved[s] = w;
+    return 0;
+}
+
+/* Every module that the config says is whole is one that may be, and is there. */
+static int check_claims(const struct adapter_files *f, struct err *e)
+{
+    char module[SAVED_COUNT][SAVED_NAME_BYTES];
+    struct peft one = {.n_saved = 1};
+    for (int s = 0; s < SAVED_COUNT && f->config.n_saved; s++)
+        if (saved_param(f->m, (enum saved)s))
+            saved_module(f->m, (enum saved)s, module[s]);
+        else
+            *module[s] = 0;
+    for (size_t i = 0; i < f->config.n_saved; i++) {
+        bool is_known = false;
+        one.saved = &f->config.saved[i];
+        for (int s = 0; s < SAVED_COUNT; s++)
+            is_known = is_known || (*module[s] && peft_claims_saved(&one, module[s]));
+        if (!is_known)
+            return err_set(e, ERR_UNSUPPORTED,
+                           "%s: modules_to_save: '%.100s': of whole modules only the lm_head and "
+                           "the table of tokens are supported",
+                           PEFT_CONFIG_NAME, f->config.saved[i].end);
+    }
+    return 0;
+}
+
+static void tie(struct adapter_files *f)
+{
+    if (is_tied(f) && f->saved[SAVED_EMBED])
+        f->saved[SAVED_HEAD] = f->saved[SAVED_EMBED];
+}
+
+static int check_saved(struct adapter_files *f, struct err *e)
+{
+    char module[SAVED_NAME_BYTES];
+    tie(f);
+    for (int s = 0; s < SAVED_COUNT; s++) {
+        const struct param *p = saved_param(f->m, (enum saved)s);
+        if (!p)
+            continue;
+        saved_module(f->m, (enum saved)s, module);
+        if (!f->saved[s] && peft_claims_saved(&f->config, module))
+            return err_set(e, ERR_BAD_INPUT, "%s: %s names %s, of which no tensor is there",
+                           PEFT_TENSORS_NAME, PEFT_CONFIG_NAME, module);
+        const int64_t dim[2] = {p->n, p->k};
+        if (f->saved[s] && weights_want(f->tensors, f->saved[s]->t->name, 2, dim, &f->saved[s], e))
+            return -1;
+    }
+    return 0;
+}
+
+int adapter_saved_read(const struct adapter_files *f, enum saved s, int64_t row, int64_t n_row,
+                       float *x, struct err *e)
+{
+    int64_t n = n_row * weight_row_len(f->saved[s]);
+    float zero = 0;
+    if (weight_read_f32(f->saved[s], row, n_row, x, e))
+        return -1;
+    for (int64_t i = 0; i < n; i++)
+        zero += x[i] * 0.0f; /* NaN once a number is not finite */
+    return isnan(zero) ? err_set(e, ERR_BAD_INPUT, "%s: %.200s: holds numbers that are not finite",
+                                 PEFT_TENSORS_NAME, f->saved[s]->t->name)
+                       : 0;
+}
+
+/* ---- halves --------------------------------------------------------------------------------- */
+
 /* What a module of the file is here. */
 struct place {
     struct adapter_halves *halves;
@@ -143,6 +244,9 @@ static int add_half(struct adapter_files *f, const struct weight *w, struct err 
     char module[ADAPTER_MODULE_BYTES];
     struct place to;
     bool is_a;
+    int saved = saved_of(f, w, module);
+    if (saved >= 0)
+        return add_saved(f, w, saved, module, e);
     if (split_name(w, module, &is_a, e) || find_place(f, w, module, &to, e))
         return -1;
     if (to.is_param ? !peft_claims_param(&f->config, to.module)
@@ -244,12 +348,14 @@ static int open_tensors(struct adapter_files *f, const char *dir, struct err *e)
 
 static int pair_up(struct adapter_files *f, struct err *e)
 {
-    size_t n = weights_count(f->tensors), most = 0;
+    size_t n = weights_count(f->tensors), most = SAVED_COUNT;
     for (int32_t i = 0; i < f->m->n_lora; i++)
         most += 2 * (size_t)parts_of(f->at[i].param);
     if (n == 0 || n > most)
         return err_set(e, ERR_BAD_INPUT, "%s: %zu tensors: the base model takes 2 to %zu",
                        PEFT_TENSORS_NAME, n, most);
+    if (check_claims(f, e))
+        return -1;
     for (size_t i = 0; i < n; i++)
         if (add_half(f, weights_at(f->tensors, i), e))
             return -1;
@@ -259,7 +365,7 @@ static int pair_up(struct adapter_files *f, struct err *e)
     for (int32_t i = 0; i < f->m->n_lora; i++)
         if (check_shape(f, &f->at[i], e))
             return -1;
-    return 0;
+    return check_saved(f, e);
 }
 
 /* Names and shapes fit any model of the same form; the numbers were learnt beside one. */

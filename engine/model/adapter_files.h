@@ -10,6 +10,8 @@
  * around the other, and names the inner one, gate and up, base_layer. Older ones have a pair for
  * each expert's gate, up and down; then gate and up become one of both ranks together.
  *
+ * A matrix that the config's modules_to_save name is in the file under its module's own name.
+ *
  * Thread: one opens it, any reads.
  */
 #ifndef ENGINE_MODEL_ADAPTER_FILES_H
@@ -37,9 +39,10 @@ struct adapter_halves {
 struct adapter_files {
     const struct model *m; /* borrowed */
     struct peft config;
-    struct base_id base;       /* what it says that it was trained over */
-    struct weights *tensors;   /* owned */
-    struct adapter_halves *at; /* owned: [n_lora] */
+    struct base_id base;                     /* what it says that it was trained over */
+    struct weights *tensors;                 /* owned */
+    struct adapter_halves *at;               /* owned: [n_lora] */
+    const struct weight *saved[SAVED_COUNT]; /* borrowed from the file; NULL: not there */
 };
 
 /* After a failure, too, adapter_files_release. */
@@ -55,6 +58,10 @@ double adapter_files_scale(const struct adapter_files *f, const struct adapter_h
 /* A half as f32, all of it finite, as engine/op/param.h has it; mem_free() it. */
 float *adapter_half_read(const struct adapter_files *f, const struct adapter_halves *h, bool is_b,
                          struct err *e);
+
+/* Rows [row, row + n_row) of a matrix that is whole in the file, all of them finite. */
+int adapter_saved_read(const struct adapter_files *f, enum saved s, int64_t row, int64_t n_row,
+                       float *x, struct err *e);
 
 /* Where PEFT's B of a layer's experts, [lora_n, rank * n_half], has what is weight (expert, output,
  * r) here. */

@@ -37,7 +37,7 @@ static struct val scaled(struct builder *b, struct val x, float s)
 static struct val embed(const struct model *m, struct builder *b)
 {
     struct val x =
-        scaled(b, op_embed(b, OP_IDS_TOKEN, m->slot[SLOT_TOKEN_EMBED]), (float)m->cfg.embed_scale);
+        scaled(b, op_embed_tokens(b, m->slot[SLOT_TOKEN_EMBED]), (float)m->cfg.embed_scale);
     if (b->noise > 0)
         x = op_noise(b, x, b->noise);
     if (m->slot[SLOT_POS_EMBED])
@@ -602,6 +602,7 @@ static struct val decoder_output(const struct model *m, struct builder *b, struc
                                  enum model_output output)
 {
     const struct param *weight = m->slot[SLOT_FINAL_NORM], *bias = m->slot[SLOT_FINAL_NORM_BIAS];
+    const struct param *lm_head = b->saved[SAVED_HEAD] ? b->saved[SAVED_HEAD] : model_lm_head(m);
     float cap = (float)m->cfg.logit_cap;
     if (output == MODEL_HIDDEN)
         return norm(m, b, x, weight, bias);
@@ -610,9 +611,11 @@ static struct val decoder_output(const struct model *m, struct builder *b, struc
         return op_l2norm(b, x, 1e-12f);
     x = scaled(b, x, (float)m->cfg.logit_scale);
     if (output == MODEL_LOSS)
-        return op_ce(b, x, model_lm_head(m), cap);
-    x = op_linear(b, x, model_lm_head(m), NULL);
-    return cap > 0 ? op_softcap(b, x, cap) : x;
+        return op_ce(b, x, lm_head, cap);
+    struct val y = op_linear(b, x, lm_head, NULL);
+    if (b->has_saved)
+        y = op_saved(b, y, x, lm_head);
+    return cap > 0 ? op_softcap(b, y, cap) : y;
 }
 
 static struct val final_norm(const struct model *m, struct builder *b, struct val x)

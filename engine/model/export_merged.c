@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An adapter's product, added to the rows that are being written. The two halves of one parameter
- * are in memory at a time; an element's sum runs over the rank in order.
+ * An adapter's product, added to the rows that are being written, or those of a matrix that it has
+ * whole in their place. The two halves of one parameter are in memory at a time; an element's sum
+ * runs over the rank in order.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 #include "engine/base/mem.h"
 #include "engine/model/adapter_files.h"
 #include "engine/model/export.h"
+#include "engine/model/saved.h"
 
 struct model_merge {
     struct adapter_files files;
@@ -18,10 +20,21 @@ struct model_merge {
     float scale;
 };
 
+/* Which of the adapter's whole matrices stands for a parameter; -1: none. */
+static int saved_of(const struct model_merge *m, const struct param *p)
+{
+    for (int i = 0; i < SAVED_COUNT; i++)
+        if (m->files.saved[i] && saved_param(m->files.m, (enum saved)i) == p)
+            return i;
+    return -1;
+}
+
 static bool has(void *ctx, const struct param *p)
 {
     const struct model_merge *m = ctx;
     int64_t at;
+    if (saved_of(m, p) >= 0)
+        return true;
     const struct param *product = adapter_product_of(m->files.m, p, &at);
     return product && adapter_halves_are_there(&m->files.at[product->lora]);
 }
@@ -84,6 +97,9 @@ static int fill(void *ctx, const struct param *p, bool is_transposed, int64_t ro
 {
     struct model_merge *m = ctx;
     int64_t n_col = is_transposed ? p->n : p->k, at = 0;
+    int saved = saved_of(m, p);
+    if (saved >= 0) /* no family has these by inputs */
+        return adapter_saved_read(&m->files, (enum saved)saved, row, n_row, x, e);
     if (read_halves(m, adapter_product_of(m->files.m, p, &at), e))
         return -1;
     struct halves h = halves_of(m, p, at);
@@ -99,10 +115,21 @@ static int fill(void *ctx, const struct param *p, bool is_transposed, int64_t ro
     return 0;
 }
 
+/* A model that ties the two has one matrix for both. */
+static int check_tied(const struct model_merge *g, struct err *e)
+{
+    return !g->files.m->cfg.is_tied || g->files.saved[SAVED_EMBED] == g->files.saved[SAVED_HEAD]
+               ? 0
+               : err_set(e, ERR_UNSUPPORTED,
+                         "the model ties its lm_head to the table of tokens, and the adapter has "
+                         "one of them for itself (modules_to_save): it is served beside the model, "
+                         "and not merged into it");
+}
+
 struct model_merge *model_merge_new(const struct model *m, const char *adapter, struct err *e)
 {
     struct model_merge *g = xcalloc(1, sizeof *g);
-    if (adapter_files_init(&g->files, m, adapter, e) == 0)
+    if (adapter_files_init(&g->files, m, adapter, e) == 0 && check_tied(g, e) == 0)
         return g;
     err_wrap(e, "%s", adapter);
     model_merge_free(g);

@@ -13,7 +13,10 @@
 #include "engine/op/param.h"
 
 /* What the rows of a value count. */
-enum dim { DIM_TOK, DIM_OUT, DIM_SEQ, DIM_GROUP, DIM_COUNT };
+enum dim { DIM_TOK, DIM_OUT, DIM_SEQ, DIM_GROUP, DIM_SAVED, DIM_COUNT };
+
+/* Matrices that an adapter may have whole, in place of the model's: PEFT's modules_to_save. */
+enum saved { SAVED_EMBED, SAVED_HEAD, SAVED_COUNT };
 
 /* Room in which attention may take the chunks of long sequences apart, for steps of so few tokens
  * that their heads alone would leave compute threads idle. */
@@ -49,7 +52,9 @@ struct batch_balance {
 };
 
 struct batch {
-    int64_t n[DIM_COUNT]; /* tokens, rows wanted, sequences, adapter groups */
+    /* tokens, rows wanted, sequences, adapter groups, and of these those up to the last with a
+     * matrix of its adapter's own */
+    int64_t n[DIM_COUNT];
 
     int32_t *token;   /* [n_tok] */
     int32_t *from;    /* [n_tok] row of the step before that drew the token; -1: `token` has it.
@@ -85,6 +90,11 @@ struct batch {
     uint64_t
         *lora_of; /* [cap[DIM_GROUP]] version of each group's adapter, 0: none; NULL: unasked */
 
+    struct k_saved *saved[SAVED_COUNT]; /* [n[DIM_SAVED]] of the groups' rows */
+    int64_t saved_stride;               /* cap[DIM_SAVED] */
+    int32_t
+        *saved_out; /* [n[DIM_SAVED] + 1] the first row wanted of each group; batch_find_saved */
+
     struct batch_top top;
     struct batch_balance balance;
     struct batch_parts part;
@@ -93,6 +103,20 @@ struct batch {
     uint64_t *dropout_key; /* [n_tok] of the example and the place in it; training only */
     uint64_t dropout_seed;
 };
+
+/* Where the groups' rows begin among those wanted, once these are known. Groups leave no row out.
+ */
+static inline void batch_find_saved(struct batch *b)
+{
+    const struct k_saved *at = b->saved[SAVED_HEAD];
+    int64_t n = b->n[DIM_SAVED], out = 0;
+    for (int64_t g = 0; g <= n && n; g++) {
+        int64_t row = g < n ? at[g].row_lo : at[n - 1].row_hi;
+        while (out < b->n[DIM_OUT] && b->out_row[out] < row)
+            out++;
+        b->saved_out[g] = (int32_t)out;
+    }
+}
 
 static inline struct k_ragged batch_ragged(const struct batch *b)
 {

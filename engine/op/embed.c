@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Rows of a packed table, picked by token, by position (GPT-2, BERT) or by segment (BERT). The
- * table of tokens is often the head as well: there is one copy, packed for the product.
+ * table of tokens is often the head as well: there is one copy, packed for the product. Rows of an
+ * adapter that has a table of tokens of its own read that.
  */
 #include "engine/op/ops.h"
 
@@ -10,6 +11,7 @@
 struct embed_attr {
     const struct param *table;
     int32_t ids, from;
+    bool has_saved;
 };
 
 static const struct embed_attr *attr_of(const struct op_node *n)
@@ -29,13 +31,28 @@ static const int32_t *ids_of(const struct op_ctx *c)
     }
 }
 
+static struct val add(struct builder *b, struct embed_attr a)
+{
+    struct op_node n = {.op = OP_embed};
+    struct embed_attr *to = (struct embed_attr *)(void *)n.attr; /* whose gaps stay zero */
+    to->table = a.table;
+    to->ids = a.ids;
+    to->from = a.from;
+    to->has_saved = a.has_saved;
+    return builder_add(b, &n);
+}
+
 struct val op_embed_from(struct builder *b, enum op_ids ids, const struct param *table,
                          int32_t from)
 {
-    struct op_node n = {.op = OP_embed};
-    memcpy(n.attr, &(struct embed_attr){.table = table, .ids = (int32_t)ids, .from = from},
-           sizeof(struct embed_attr));
-    return builder_add(b, &n);
+    return add(b, (struct embed_attr){.table = table, .ids = (int32_t)ids, .from = from});
+}
+
+struct val op_embed_tokens(struct builder *b, const struct param *table)
+{
+    const struct param *own = b->saved[SAVED_EMBED];
+    return add(b, (struct embed_attr){
+                      .table = own ? own : table, .ids = OP_IDS_TOKEN, .has_saved = b->has_saved});
 }
 
 struct val op_embed(struct builder *b, enum op_ids ids, const struct param *table)
@@ -59,7 +76,14 @@ static void forward(struct op_ctx *c)
                         .ld_y = c->out[0].ld,
                         .m = op_rows(c, DIM_TOK),
                         .lo = attr_of(c->node)->table->lo - attr_of(c->node)->from};
-    OP_LAUNCH_M(c, K_embed, a, DIM_TOK);
+    const struct op_count count[] = {
+        {.offset = offsetof(struct k_embed, m), .dim = DIM_TOK},
+        {.offset = offsetof(struct k_embed, n_saved), .dim = DIM_SAVED}};
+    if (attr_of(c->node)->has_saved) {
+        a.saved = c->batch->saved[SAVED_EMBED];
+        a.n_saved = op_rows(c, DIM_SAVED);
+    }
+    op_launch(c, K_embed, &a, sizeof a, count, a.saved ? 2 : 1);
 }
 
 static void backward(struct op_ctx *c, const struct op_grad *g)

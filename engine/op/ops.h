@@ -93,6 +93,8 @@ struct op_spread_attr;
 
 struct val op_embed(struct builder *b, enum op_ids ids, const struct param *table);
 /* Id 0 is row `from` of the table. */
+/* By token, of the table that adapters may have for themselves. */
+struct val op_embed_tokens(struct builder *b, const struct param *table);
 struct val op_embed_from(struct builder *b, enum op_ids ids, const struct param *table,
                          int32_t from);
 struct val op_slice(struct builder *b, struct val x, int64_t lo, int64_t n);
@@ -161,6 +163,9 @@ struct val op_l2norm(struct builder *b, struct val x, float eps);
 struct val op_lora(struct builder *b, struct val y, struct val x, const struct param *w);
 struct val op_linear(struct builder *b, struct val x, const struct param *w,
                      const struct param *bias);
+
+/* Rows of y, which are x by the lm_head, by the lm_head that their adapter has where it has one. */
+struct val op_saved(struct builder *b, struct val y, struct val x, const struct param *lm_head);
 
 /* Head, softcap of its logits (cap 0: none) and loss: one struct k_ce_state per row of DIM_OUT, as
  * K_CE_STATE_COLS floats. */

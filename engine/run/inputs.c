@@ -32,6 +32,10 @@ static size_t lay_out(struct batch *b, const struct inputs_caps *caps, char *bas
     b->out_row = carve(&c, n[DIM_OUT], sizeof *b->out_row);
     b->lora = carve(&c, caps->n_lora * n[DIM_GROUP], sizeof *b->lora);
     b->lora_of = carve(&c, n[DIM_GROUP], sizeof *b->lora_of);
+    b->saved_stride = n[DIM_SAVED];
+    for (int i = 0; i < SAVED_COUNT; i++)
+        b->saved[i] = carve(&c, n[DIM_SAVED], sizeof *b->saved[i]);
+    b->saved_out = carve(&c, n[DIM_SAVED] + 1, sizeof *b->saved_out);
     if (caps->trains) {
         b->target = carve(&c, n[DIM_OUT], sizeof *b->target);
         b->dloss = carve(&c, n[DIM_OUT], sizeof *b->dloss);

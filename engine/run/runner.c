@@ -11,6 +11,7 @@
 #include "engine/eager/eager.h"
 #include "engine/graph/passes.h"
 #include "engine/graph/plan.h"
+#include "engine/model/saved.h"
 #include "engine/run/cells.h"
 #include "engine/run/inputs.h"
 #include "engine/run/lead.h"
@@ -58,10 +59,16 @@ static int make_parts(struct runner *r, struct err *e)
     return 0;
 }
 
+static bool has_saved(const struct runner *r)
+{
+    return r->opt.lora_rank_max > 0 && saved_is_possible(r->model);
+}
+
 /* An encoder's layers use the cells one after the other; a decoder's keep their own. */
 static int make_memory(struct runner *r, struct err *e)
 {
     int64_t stride = (r->model->ctx + K_CELL - 1) / K_CELL;
+    r->opt.cap[DIM_SAVED] = has_saved(r) ? r->opt.cap[DIM_GROUP] : 0;
     r->in_caps =
         (struct inputs_caps){.cell_stride = stride < r->opt.n_cell ? stride : r->opt.n_cell,
                              .n_lora = r->opt.lora_rank_max ? r->model->n_lora : 0,
@@ -87,6 +94,7 @@ static int make_graph(struct runner *r, struct graph *g, unsigned passes, struct
     graph_recorder_init(&rec, g);
     rec.b.has_lora = r->opt.lora_rank_max > 0;
     rec.b.lora_rank_max = r->opt.lora_rank_max;
+    rec.b.has_saved = has_saved(r);
     graph_mark_output(g, model_build(r->model, &rec.b, r->opt.output));
     if (rec.b.failed)
         return err_set(e, rec.b.err.code, "%s", rec.b.err.msg);
@@ -174,7 +182,8 @@ static void feed_drawn(struct runner *r)
 static int step_eager(struct runner *r, struct op_view *out, struct err *e)
 {
     struct eager_options o = {.has_lora = r->opt.lora_rank_max > 0,
-                              .lora_rank_max = r->opt.lora_rank_max};
+                              .lora_rank_max = r->opt.lora_rank_max,
+                              .has_saved = has_saved(r)};
     struct builder *b = eager_builder(r->eager);
     eager_end(r->eager); /* of the step before, whose result is not wanted any more */
     eager_begin(r->eager, &r->in.dev, &o);
@@ -195,6 +204,7 @@ int runner_step(struct runner *r, struct op_view *out, struct err *e)
 {
     if (r->states.at && !r->opt.n_state)
         states_by_order(&r->in.host);
+    batch_find_saved(&r->in.host);
     if (lead_step(&r->lead, e))
         return -1;
     inputs_send(&r->in, r->stream);
@@ -235,7 +245,7 @@ int runner_feed(struct runner *r, const int32_t *token, int64_t n, int64_t pos, 
     b->n[DIM_TOK] = n;
     b->n[DIM_SEQ] = 1;
     b->n[DIM_OUT] = n_out;
-    b->n[DIM_GROUP] = 0;
+    b->n[DIM_GROUP] = b->n[DIM_SAVED] = 0;
     return runner_step(r, out, e);
 }
 

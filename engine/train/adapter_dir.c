@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Names in the file are PEFT's: base_model.model., the module's path, lora_A or lora_B. Of a
- * layer's experts as PEFT's target_parameters have them (engine/model/adapter_files.h).
+ * layer's experts as PEFT's target_parameters have them (engine/model/adapter_files.h). A matrix
+ * that was trained whole is under its module's own name, as PEFT's modules_to_save are, in the
+ * type that products read of it: what is served is what was trained.
  */
 #include "engine/train/adapter_dir.h"
 
@@ -16,6 +18,8 @@
 #include "engine/base/mem.h"
 #include "engine/load/st_writer.h"
 #include "engine/model/adapter_files.h"
+#include "engine/model/export.h"
+#include "engine/model/saved.h"
 #include "engine/train/state.h"
 
 enum { NAME_BYTES = 512, CONFIG_BYTES_MAX = 1 << 16 };
@@ -49,6 +53,10 @@ static void file_name(const struct train_subject *s, const struct train_tensor *
 {
     const struct param *p = x->of;
     const char *module = p->lora_name, *inner = "";
+    if (x->side == TRAIN_SELF) {
+        snprintf(name, NAME_BYTES, "%s%s", before, x->name);
+        return;
+    }
     int n = (int)strlen(module);
     if (p->n_half) {
         n = (int)(strrchr(module, '.') - module);
@@ -61,10 +69,20 @@ static void file_name(const struct train_subject *s, const struct train_tensor *
 static void file_shape(const struct train_tensor *x, int64_t dim[2])
 {
     train_state_shape(x, dim);
-    if (x->of->n_half && x->side == TRAIN_HALF_B) {
+    if (x->side == TRAIN_HALF_B && x->of->n_half) {
         dim[0] = x->of->lora_n;
         dim[1] = x->rank * x->of->n_half;
     }
+}
+
+static enum k_type file_type(const struct train_tensor *x)
+{
+    return x->side == TRAIN_SELF ? x->of->w.type : K_F32;
+}
+
+static enum st_dtype file_dtype(const struct train_tensor *x)
+{
+    return file_type(x) == K_BF16 ? ST_BF16 : ST_F32;
 }
 
 /* B of a layer's experts from one behind the other to all by turns. */
@@ -88,13 +106,18 @@ static int write_tensor(struct st_writer *w, const struct train_subject *on, str
     train_state_shape(x, dim);
     size_t n = (size_t)(dim[0] * dim[1]), i = (size_t)(x - s->on->list.at);
     bool turns = x->of->n_half && x->side == TRAIN_HALF_B;
+    enum k_type type = file_type(x);
+    size_t bytes = n * (type == K_BF16 ? sizeof(k_bf16) : sizeof(float));
     float *host = try_alloc(n, sizeof *host, "an adapter's tensor", e), *other = NULL;
     int rc = host ? train_state_get(s, i, TRAIN_VALUE, 0, dim[0], host, e) : -1;
     if (!rc && turns)
         other = stacked(on, x, host, e);
     if (!rc)
-        rc = (turns && !other) || st_writer_write(w, turns ? other : host, n * sizeof *host, e) ? -1
-                                                                                                : 0;
+        rc = (turns && !other) ||
+                     st_writer_write(w, turns ? other : model_export_narrow(host, (int64_t)n, type),
+                                     bytes, e)
+                 ? -1
+                 : 0;
     mem_free(other);
     mem_free(host);
     return rc;
@@ -125,7 +148,7 @@ static int write_tensors(const char *path, const struct train_subject *s, struct
         int64_t dim[2];
         file_name(s, x, name);
         file_shape(x, dim);
-        if (st_writer_add(w, name, ST_F32, 2, dim, e))
+        if (st_writer_add(w, name, file_dtype(x), 2, dim, e))
             goto done;
     }
     if (st_writer_open(w, path, e))
@@ -217,6 +240,18 @@ static void put_targets(struct buf *b, const struct train_subject *s)
     buf_str(b, "]");
 }
 
+static void put_saved(struct buf *b, const struct train_subject *s)
+{
+    const char *between = "[";
+    for (int i = SAVED_COUNT - 1; i >= 0; i--) {
+        if (!s->saved.is[i])
+            continue;
+        buf_printf(b, "%s\"%s\"", between, saved_word(s->model, (enum saved)i));
+        between = ", ";
+    }
+    buf_str(b, s->lora.saves ? "]" : "null");
+}
+
 /* Of a classifier PEFT's own task would make the head a part of the adapter. */
 static const char *task_of(const struct config *c)
 {
@@ -243,9 +278,11 @@ static int write_config(const char *path, const struct train_subject *s, const c
     buf_printf(&b, "  \"lora_dropout\": %.17g,\n  \"use_rslora\": %s,\n", l->dropout,
                l->is_rs ? "true" : "false");
     buf_printf(&b, "  \"fan_in_fan_out\": %s,\n", is_transposed ? "true" : "false");
-    buf_str(&b, "  \"bias\": \"none\",\n  \"use_dora\": false,\n  \"modules_to_save\": null,\n"
-                "  \"rank_pattern\": {},\n  \"alpha_pattern\": {},\n  \"inference_mode\": true,\n"
-                "  \"target_modules\": ");
+    buf_str(&b, "  \"bias\": \"none\",\n  \"use_dora\": false,\n  \"modules_to_save\": ");
+    put_saved(&b, s);
+    buf_str(&b,
+            ",\n  \"rank_pattern\": {},\n  \"alpha_pattern\": {},\n  \"inference_mode\": true,\n"
+            "  \"target_modules\": ");
     put_targets(&b, s);
     buf_str(&b, "\n}\n");
     rc = buf_check(&b, "adapter_config.json", e) ? -1 : aside_put(path, b.data, b.len, e);

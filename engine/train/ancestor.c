@@ -17,6 +17,7 @@
 #include "engine/load/peft.h"
 #include "engine/load/weights.h"
 #include "engine/model/adapter_files.h"
+#include "engine/model/saved.h"
 #include "engine/train/state.h"
 
 static int digest_file(const char *dir, const char *name, char text[SHA256_TEXT_BYTES],
@@ -52,6 +53,24 @@ static int digest_of(const char *dir, char text[SHA256_TEXT_BYTES], struct err *
 
 /* ---- how it was made ----------------------------------------------------------------------- */
 
+/* Matrices that it has whole. */
+static int read_saves(const struct peft *p, struct train_lora *l, struct err *e)
+{
+    if (p->ties)
+        return err_set(e, ERR_UNSUPPORTED,
+                       "%s: ensure_weight_tying: a training goes on from adapters whose matrices "
+                       "are apart",
+                       PEFT_CONFIG_NAME);
+    for (size_t i = 0; i < p->n_saved; i++) {
+        unsigned one;
+        const char *name = p->saved[i].end, *last = strrchr(name, '.');
+        if (train_saved_parse(last ? last + 1 : name, &one, e))
+            return -1;
+        l->saves |= one;
+    }
+    return 0;
+}
+
 static int read_config(const char *dir, struct train_lora *l, struct err *e)
 {
     struct peft p;
@@ -66,6 +85,7 @@ static int read_config(const char *dir, struct train_lora *l, struct err *e)
                      (long long)p.rank, TRAIN_RANK_MAX);
     if (!rc)
         *l = (struct train_lora){.rank = p.rank, .alpha = p.alpha, .is_rs = p.is_rs};
+    rc = rc || read_saves(&p, l, e) ? -1 : 0;
     peft_release(&p);
     return rc;
 }
@@ -167,13 +187,38 @@ static int check_alike(const struct adapter_files *f, const struct train_subject
             return err_set(e, ERR_BAD_INPUT, "%s: %s has another rank or scale than the training",
                            PEFT_TENSORS_NAME, h->param->name);
     }
+    for (int i = 0; i < SAVED_COUNT; i++)
+        if (!f->saved[i] != !s->saved.is[i])
+            return err_set(e, ERR_BAD_INPUT, "%s: %s of the adapter is %s", PEFT_TENSORS_NAME,
+                           saved_word(s->model, (enum saved)i), f->saved[i] ? "there" : "missing");
     return 0;
 }
 
-static int put(struct train_state *state, size_t i, const struct adapter_files *f, struct err *e)
+/* A matrix that is whole, some rows at a time. */
+static int put_saved(struct train_state *state, size_t i, const struct train_subject *s,
+                     const struct adapter_files *f, struct err *e)
+{
+    const struct train_tensor *x = &state->on->list.at[i];
+    enum saved which = x->param == s->saved.is[SAVED_HEAD] ? SAVED_HEAD : SAVED_EMBED;
+    int64_t n = x->of->n, each = 256;
+    float *rows = try_alloc((size_t)(each * x->of->k), sizeof *rows, x->name, e);
+    int rc = rows ? 0 : -1;
+    for (int64_t row = 0; row < n && !rc; row += each) {
+        int64_t m = n - row < each ? n - row : each;
+        rc = adapter_saved_read(f, which, row, m, rows, e) ||
+             train_state_put(state, i, TRAIN_VALUE, row, m, rows, e);
+    }
+    mem_free(rows);
+    return rc ? -1 : 0;
+}
+
+static int put(struct train_state *state, size_t i, const struct train_subject *s,
+               const struct adapter_files *f, struct err *e)
 {
     const struct train_tensor *x = &state->on->list.at[i];
     int64_t dim[2];
+    if (x->side == TRAIN_SELF)
+        return put_saved(state, i, s, f, e);
     train_state_shape(x, dim);
     float *half = adapter_half_read(f, &f->at[x->of->lora], x->side == TRAIN_HALF_B, e);
     int rc = half ? train_state_put(state, i, TRAIN_VALUE, 0, dim[0], half, e) : -1;
@@ -192,7 +237,7 @@ static int load(const struct train_ancestor *from, const struct train_subject *s
         return err_set(e, ERR_CORRUPT, "it is not what it was when the training began");
     int rc = adapter_files_init(&f, s->model, from->dir, e) || check_alike(&f, s, e) ? -1 : 0;
     for (size_t i = 0; !rc && i < s->tensors.list.n; i++)
-        rc = put(state, i, &f, e);
+        rc = put(state, i, s, &f, e);
     adapter_files_release(&f);
     return rc;
 }

@@ -66,10 +66,11 @@ static int64_t rows_opened(int64_t cols)
 static int open_init(struct optimizer *o, struct err *e)
 {
     const struct train_tensors *on = o->on;
-    int64_t most = on->p ? linear_min(PIECE, on->own_hi - on->own_lo) : 0;
+    bool is_flat = train_tensors_is_flat(on);
+    int64_t most = is_flat ? linear_min(PIECE, on->own_hi - on->own_lo) : 0;
     if (!on->has_codes)
         return 0;
-    for (size_t i = 0; i < on->list.n && !on->p; i++) {
+    for (size_t i = 0; i < on->list.n && !is_flat; i++) {
         const struct train_tensor *x = &on->list.at[i];
         int64_t all = x->rows * x->cols, n = x->p ? PIECE : rows_opened(x->cols) * x->cols;
         n = linear_min(n, all);
@@ -225,7 +226,7 @@ int optimizer_step(struct optimizer *o, const struct train_options *opt, int64_t
                             .corr1 = 1 - pow(opt->beta1, (double)(step + 1)),
                             .corr2 = 1 - pow(opt->beta2, (double)(step + 1))}};
     const double lr = p.a.lr, ratio = opt->lora.lr_ratio;
-    bool is_one = on->p && ratio == 0; /* halves: all of them decay */
+    bool is_one = train_tensors_is_flat(on) && ratio == 0; /* halves: all of them decay */
     if (is_one)
         update_flat(o, p, 0, on->n_elem, on->p, on->g);
     for (size_t i = 0; i < on->list.n && !is_one; i++) {

@@ -21,6 +21,9 @@ enum { TRAIN_TARGET_MAX = 32, TRAIN_RANK_MAX = 256 };
 
 #define TRAIN_EXPERTS "experts" /* the target that is all products of a layer's experts */
 
+/* Matrices that are trained whole beside an adapter, PEFT's modules_to_save. */
+enum { TRAIN_SAVES_EMBED = 1, TRAIN_SAVES_HEAD = 2 };
+
 struct train_lora {
     int64_t rank; /* 0: no adapter, every parameter is trained */
     double alpha;
@@ -29,6 +32,7 @@ struct train_lora {
     bool is_rs;                           /* scale alpha / sqrt(rank) instead of alpha / rank */
     const char *target[TRAIN_TARGET_MAX]; /* borrowed: last parts of products' names, "q_proj" */
     int32_t n_target;                     /* 0: every product that takes adapters but experts' */
+    unsigned saves;                       /* TRAIN_SAVES_* */
 };
 
 /* An adapter that a training goes on from (engine/train/ancestor.h). */

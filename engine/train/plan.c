@@ -193,10 +193,12 @@ static int measure(const struct model *m, const struct device *d, const struct t
     *total = device_dry_peak(p.device) - before;
     out->gradients = (size_t)on->n_elem * sizeof(float);
     out->moments = on->moment_bytes;
+    const struct train_saved *saved = &trainer_subject(p.trainer)->saved;
     size_t reference = train_subject_reference_bytes(trainer_subject(p.trainer));
+    size_t copies = reference + saved->bytes - saved->reference_bytes;
     out->values = on->bytes - out->moments - (size_t)(on->n_elem - on->n_late) * sizeof(float);
-    out->values += reference;
-    out->inputs = made - on->bytes - reference;
+    out->values += copies;
+    out->inputs = made - on->bytes - copies;
     out->fixed = made;
     out->activations = *total - made - (size_t)on->n_late * sizeof(float);
     out->logits = has_vectors ? 0

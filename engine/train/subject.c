@@ -12,6 +12,7 @@
 
 #include "engine/base/mem.h"
 #include "engine/base/rng.h"
+#include "engine/model/saved.h"
 #include "kernels/format.h"
 
 enum { NAME_BYTES = 256, RNG_FIRST = 1 << 20 /* the stream of first values, beside a step's */ };
@@ -136,6 +137,21 @@ bool train_lora_same_targets(const struct train_lora *a, const struct train_lora
     return true;
 }
 
+static void add_saved(struct train_subject *s)
+{
+    for (int i = 0; i < SAVED_COUNT; i++) {
+        struct train_tensor x = {
+            .of = saved_param(s->model, (enum saved)i), .decays = true, .param = s->saved.is[i]};
+        char name[NAME_BYTES], module[SAVED_NAME_BYTES];
+        if (!x.param)
+            continue;
+        saved_module(s->model, (enum saved)i, module);
+        snprintf(name, sizeof name, "%.240s.weight", module);
+        x.name = name;
+        train_tensors_add(&s->tensors, &x);
+    }
+}
+
 static int list(struct train_subject *s, struct err *e)
 {
     const struct model *m = s->model;
@@ -148,6 +164,7 @@ static int list(struct train_subject *s, struct err *e)
         else if (s->lora.rank > 0 && is_target(&s->lora, p))
             add_halves(s, p);
     }
+    add_saved(s);
     return 0;
 }
 
@@ -194,6 +211,10 @@ static int first_halves(struct train_subject *s, uint64_t seed, struct err *e)
 static void want_gradient(struct train_subject *s, struct train_tensor *t)
 {
     struct param *p = t->param, *all = &s->model->param[p->index];
+    if (s->lora.rank > 0) {
+        p->late = &t->late;
+        return;
+    }
     all->grad = t->g;
     all->late = t->g ? NULL : &t->late;
     if (train_tensor_part(&s->tensors, t, s->tensors.model.rank).is_zero)
@@ -205,11 +226,10 @@ static void want_gradient(struct train_subject *s, struct train_tensor *t)
 /* What a parameter lacks of f32 is zero at first. */
 static int first_values(struct train_subject *s, uint64_t seed, struct err *e)
 {
-    if (s->lora.rank > 0)
-        return first_halves(s, seed, e);
     for (size_t i = 0; i < s->tensors.list.n; i++)
-        want_gradient(s, &s->tensors.list.at[i]);
-    return 0;
+        if (s->tensors.list.at[i].param)
+            want_gradient(s, &s->tensors.list.at[i]);
+    return s->lora.rank > 0 ? first_halves(s, seed, e) : 0;
 }
 
 static int check_trained(const struct model *m, struct err *e)
@@ -245,7 +265,12 @@ static int init_list(struct train_subject *s, struct model *m, struct stream *st
     if (lora->rank < 0 || lora->rank > TRAIN_RANK_MAX)
         return err_set(e, ERR_BAD_INPUT, "rank %lld: 1 to %d", (long long)lora->rank,
                        TRAIN_RANK_MAX);
-    return list(s, e);
+    return train_saved_check(m, o, e) ||
+                   train_saved_init(&s->saved, m, lora->saves,
+                                    o->has_ancestor && train_has_reference(o), stream, e) ||
+                   list(s, e)
+               ? -1
+               : 0;
 }
 
 int train_subject_init(struct train_subject *s, struct model *m, struct stream *stream,
@@ -254,7 +279,7 @@ int train_subject_init(struct train_subject *s, struct model *m, struct stream *
     if (init_list(s, m, stream, o, e) || train_tensors_alloc(&s->tensors, e))
         return -1;
     if (o->has_ancestor && train_has_reference(o)) {
-        size_t bytes = (size_t)s->tensors.n_elem * sizeof(float);
+        size_t bytes = (size_t)s->tensors.n_half * sizeof(float);
         s->reference = device_alloc(m->device, bytes, "the adapter to compare with", e);
         if (!s->reference)
             return -1;
@@ -264,15 +289,17 @@ int train_subject_init(struct train_subject *s, struct model *m, struct stream *
 
 size_t train_subject_reference_bytes(const struct train_subject *s)
 {
-    return s->reference ? (size_t)s->tensors.n_elem * sizeof(float) : 0;
+    size_t halves = (size_t)s->tensors.n_half * sizeof(float);
+    return s->reference ? halves + s->saved.reference_bytes : 0;
 }
 
 int train_subject_refer(struct train_subject *s, struct err *e)
 {
     if (!s->reference)
         return 0;
-    stream_copy(s->stream, s->reference, s->tensors.p, train_subject_reference_bytes(s),
+    stream_copy(s->stream, s->reference, s->tensors.p, (size_t)s->tensors.n_half * sizeof(float),
                 COPY_ON_DEVICE);
+    train_saved_refer(&s->saved, s->stream);
     return stream_sync(s->stream, e);
 }
 
@@ -280,13 +307,14 @@ void train_subject_release(struct train_subject *s)
 {
     for (size_t i = 0; i < s->tensors.list.n; i++) {
         struct param *p = s->tensors.list.at[i].param;
-        if (p) {
+        if (p && s->lora.rank == 0) {
             struct param *all = &s->model->param[p->index];
             p->grad = all->grad = NULL;
             p->late = all->late = NULL;
         }
     }
     train_tensors_release(&s->tensors);
+    train_saved_release(&s->saved);
     if (s->reference)
         device_mem_free(s->model->device, s->reference);
     s->reference = NULL;
@@ -294,10 +322,13 @@ void train_subject_release(struct train_subject *s)
     s->half_a = NULL;
 }
 
-void train_subject_bind(const struct train_subject *s, bool is_reference, struct packed *p)
+void train_subject_bind(const struct train_subject *s, bool is_reference, struct packed *p,
+                        const struct param *saved[SAVED_COUNT])
 {
     struct k_lora_group *g = packed_lora(p);
-    if (s->lora.rank == 0)
+    for (int i = 0; i < SAVED_COUNT; i++)
+        saved[i] = is_reference ? s->saved.before[i] : s->saved.is[i];
+    if (s->lora.rank == 0 || (is_reference && !s->reference))
         return;
     for (int32_t i = 0; i < s->model->n_lora; i++) {
         g[i] = (struct k_lora_group){0};

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The subject of a training: which tensors of a model are trained, and how they stand in the
- * model's function. An adapter's halves are the batch's groups; a full training's tensors are the
+ * model's function. An adapter's halves are the batch's groups, and matrices that are trained whole
+ * beside them stand in for the model's (engine/train/saved.h); a full training's tensors are the
  * model's parameters.
  *
  * The two differ in three places, and these are all of it: what is listed, first values, how a
@@ -16,16 +17,18 @@
 #include "engine/model/model.h"
 #include "engine/run/packed.h"
 #include "engine/train/options.h"
+#include "engine/train/saved.h"
 #include "engine/train/tensors.h"
 
 struct train_subject {
     struct model *model;   /* borrowed; a full training's own: it changes */
     struct stream *stream; /* borrowed */
     struct train_lora lora;
+    struct train_saved saved;
     struct train_tensors tensors;
     int32_t
         *half_a; /* owned: [n_lora] place of each product's A in the list, B follows; -1: none */
-    float *reference; /* owned: device memory, [tensors.n_elem] values that losses compare with;
+    float *reference; /* owned: device memory, [tensors.n_half] values that losses compare with;
                        * NULL: they compare with none, or with the model without an adapter */
 };
 
@@ -54,7 +57,9 @@ int train_subject_refer(struct train_subject *s, struct err *e);
 size_t train_subject_reference_bytes(const struct train_subject *s);
 
 /* Points the micro-batch's adapter groups at the halves, or at the reference's; before
- * packed_batch. */
-void train_subject_bind(const struct train_subject *s, bool is_reference, struct packed *p);
+ * packed_batch. saved: the matrices that the function is to be built with in place of the model's;
+ * NULL: the model's. */
+void train_subject_bind(const struct train_subject *s, bool is_reference, struct packed *p,
+                        const struct param *saved[SAVED_COUNT]);
 
 #endif

@@ -123,7 +123,7 @@ int64_t train_tensors_cut(const struct train_tensors *t, int rank, const int64_t
 void *train_tensors_value_at(const struct train_tensors *t, int64_t i)
 {
     const struct train_tensor *x = t->list.at;
-    if (t->p)
+    if (t->p && i <= t->n_half)
         return t->p + i;
     while (x + 1 < t->list.at + t->list.n && x[1].at <= i)
         x++;
@@ -153,6 +153,9 @@ static void measure(struct train_tensors *t, int64_t *at)
     for (size_t i = 0; i < t->list.n; i++)
         if (is_matrix(&t->list.at[i]))
             t->n_late += aligned(t, t->list.at[i].rows * t->list.at[i].cols);
+    t->n_half = 0;
+    for (size_t i = 0; i < t->list.n && !t->list.at[i].param; i++)
+        t->n_half = at[i] + aligned(t, t->list.at[i].rows * t->list.at[i].cols);
     t->own_lo = train_tensors_cut(t, t->model.rank, at, t->n_elem, d);
     t->own_hi = train_tensors_cut(t, t->model.rank, at, t->n_elem, d + 1);
 }
@@ -194,11 +197,11 @@ int train_tensors_alloc(struct train_tensors *t, struct err *e)
 {
     int64_t *at = xcalloc(t->list.n + 1, sizeof *at);
     measure(t, at);
-    int64_t n_p = t->list.n && t->list.at[0].param ? 0 : t->n_elem, n_own = t->own_hi - t->own_lo;
-    t->bytes = lay_out(t, n_p, n_own);
+    int64_t n_own = t->own_hi - t->own_lo;
+    t->bytes = lay_out(t, t->n_half, n_own);
     t->block = device_alloc(t->device, t->bytes, "what is trained", e);
     if (t->block) {
-        lay_out(t, n_p, n_own);
+        lay_out(t, t->n_half, n_own);
         float *g = t->g;
         for (size_t i = 0; i < t->list.n; i++)
             g = bind(t, &t->list.at[i], at[i], g);

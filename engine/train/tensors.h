@@ -62,14 +62,15 @@ struct train_tensors {
     const struct param_share *share; /* borrowed: by index; NULL: nobody */
     struct train_ranks ranks;
     VEC(struct train_tensor) list;
-    float *p;       /* in block: [n_elem] of halves, else NULL; gaps between tensors are
-                     * zeros and stay so, here and below */
+    float *p;       /* in block: [n_half] of halves, which stand first, else NULL; gaps between
+                     * tensors are zeros and stay so, here and below */
     float *m, *v;   /* in block: [own_hi - own_lo], of the elements from own_lo on; NULL: */
     bool has_codes; /* set before alloc: they are codes */
     uint8_t *code[2], *power[2]; /* in block: of m, of v; a power for each K_MOMENT of them */
     uint16_t *low;               /* in block: as many; NULL: no value lacks any */
     float *g;                    /* in block: [n_elem - n_late], of those that are not late */
     int64_t n_elem, n_late;      /* of all; of those whose gradient is late */
+    int64_t n_half;              /* of an adapter's halves; n_elem: there is nothing else */
     int64_t own_lo, own_hi;      /* this data rank's */
     void *block;                 /* owned */
     size_t bytes, moment_bytes;  /* of all, of moments */
@@ -88,6 +89,12 @@ struct part train_tensor_part(const struct train_tensors *t, const struct train_
 
 /* Places of all tensors in the flat arrays of rank `rank` of the model; returns its n_elem. */
 int64_t train_tensors_place(const struct train_tensors *t, int rank, int64_t *at);
+
+/* Whether all values stand one behind the other. */
+static inline bool train_tensors_is_flat(const struct train_tensors *t)
+{
+    return t->p && t->n_half == t->n_elem;
+}
 
 /* The first element of data rank d of rank `rank` of the model, whose tensors are placed so; behind
  * the last rank's, n_elem. */

@@ -304,7 +304,7 @@ static int run_model(struct trainer *t, struct work *w, enum train_run run, stru
                                .ctx = &t->exchange};
     uint64_t draws = o->seed ^ ((uint64_t)t->n_step << 32);
     packed_ask_load(t->packed, balance_begin(&t->balance, packed_n_tok(t->packed), w->n_tok));
-    train_subject_bind(&t->subject, run == RUN_REFERENCE && o->has_ancestor, t->packed);
+    train_subject_bind(&t->subject, run == RUN_REFERENCE, t->packed, eo.saved);
     eager_begin(t->eager, packed_batch(t->packed, w->normaliser, draws), &eo);
     w->is_open = true;
     struct builder *b = eager_builder(t->eager);

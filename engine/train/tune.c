@@ -129,6 +129,7 @@ int tune_ancestor_read(const char *dir, struct tune_ancestor *out, struct arena 
     if (train_ancestor_read(dir, &out->is, &out->lora, a, e))
         return -1;
     out->targets = join_targets(&out->lora, a);
+    out->saves = train_saved_text(out->lora.saves);
     return 0;
 }
 
@@ -141,6 +142,22 @@ bool tune_ancestor_has(const struct tune_ancestor *from, const char *targets)
     bool has = train_lora_same_targets(&l, &from->lora);
     arena_release(&a);
     return has;
+}
+
+bool tune_ancestor_saves(const struct tune_ancestor *from, const char *names)
+{
+    struct err unknown = ERR_INIT;
+    unsigned saves;
+    return !train_saved_parse(names, &saves, &unknown) && saves == from->lora.saves;
+}
+
+int tune_check_saves(const struct engine *g, const char *names, bool weighs, struct err *e)
+{
+    struct train_options o = {.lora = {.rank = 1}, .policy = {.is_on = weighs}};
+    return train_saved_parse(names, &o.lora.saves, e) ||
+                   train_saved_check(engine_resident(g)->model, &o, e)
+               ? -1
+               : 0;
 }
 
 int tune_check_targets(const struct engine *g, const char *targets, double dropout, struct err *e)
@@ -256,7 +273,8 @@ struct tune *tune_new(struct engine *g, const struct tune_options *o, struct err
         t->o.sample_ctx = &t->samples;
     }
     train_lora_split(&t->o.train.lora, o->targets, &t->arena);
-    if (!check(t, e) && !plan(t, o, e))
+    if (!train_saved_parse(o->saves ? o->saves : "", &t->o.train.lora.saves, e) && !check(t, e) &&
+        !plan(t, o, e))
         return t;
     tune_free(t);
     return NULL;

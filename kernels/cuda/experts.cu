@@ -286,6 +286,11 @@ static __device__ int64_t expert_of(const int32_t *start, int64_t n_expert, int6
 static __device__ struct k_weight weight_of(const struct k_stack &s, int64_t expert)
 {
     struct k_weight w = s.w;
+    if (s.saved) {
+        w.data = s.saved[expert].data;
+        w.scale = s.saved[expert].scale;
+        return w;
+    }
     w.data = (char *)w.data + expert * s.data_bytes;
     w.scale = w.scale ? (char *)w.scale + expert * s.scale_bytes : NULL;
     return w;
@@ -309,6 +314,8 @@ static __global__ void experts_kernel(struct k_experts a)
     bool is_f32 = cuda_has_plain_rows(a.stack.w.type), is_coded = a.stack.w.scale && !is_f32;
     for (int64_t i = each_row(); i < a.m; i += each_rows()) {
         struct k_weight w = weight_of(a.stack, expert_of(a.stack.start, a.stack.n_expert, i));
+        if (!w.data)
+            continue;
         int64_t stored = cuda_k_stored(w.type, w.k), step = is_coded ? code_group(w.type) : w.k;
         for (int64_t o = each_col(); o < each_end(w.n); o += EACH_X) {
             float sum = 0;
@@ -336,6 +343,8 @@ static __global__ void experts_dx_kernel(struct k_experts a)
     bool is_f32 = cuda_has_plain_rows(a.stack.w.type), is_coded = a.stack.w.scale && !is_f32;
     for (int64_t i = each_row(); i < a.m; i += each_rows()) {
         struct k_weight w = weight_of(a.stack, expert_of(a.stack.start, a.stack.n_expert, i));
+        if (!w.data)
+            continue;
         int64_t stored = cuda_k_stored(w.type, w.k), wide = cuda_k_stored(w.type, w.n);
         for (int64_t j = each_col(); j < each_end(w.k); j += EACH_X) {
             float sum = 0, *y = a.y + i * a.ld_y + j;

@@ -10,11 +10,25 @@
 #include "kernels/cuda/rows.cuh"
 #include "kernels/cuda/weight.cuh"
 
+/* The table that row i reads. */
+static __device__ struct k_weight table_of(const struct k_embed &a, int64_t i)
+{
+    struct k_weight w = a.table;
+    for (int64_t g = 0; g < a.n_saved; g++) {
+        const struct k_saved &own = a.saved[g];
+        if (!own.data || i < own.row_lo || i >= own.row_hi)
+            continue;
+        w.data = own.data;
+        w.scale = own.scale;
+    }
+    return w;
+}
+
 static __global__ void embed_kernel(struct k_embed a)
 {
-    const struct k_weight &w = a.table;
-    int64_t stored = cuda_k_stored(w.type, w.k);
+    int64_t stored = cuda_k_stored(a.table.type, a.table.k);
     for (int64_t i = each_row(); i < a.m; i += each_rows()) {
+        const struct k_weight w = table_of(a, i);
         int64_t o = a.token[i] - a.lo;
         for (int64_t j = each_col(); j < each_end(w.k); j += EACH_X)
             a.y[i * a.ld_y + j] = o < 0 || o >= w.n ? 0.0f : weight_get(w, stored, o, j);

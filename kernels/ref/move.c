@@ -30,18 +30,32 @@ static void weight_row(const struct k_weight *w, int64_t o, float *y)
         y[i] *= linear_scale_at(w, o, i);
 }
 
+/* The table that row i reads. */
+static struct k_weight table_of(const struct k_embed *a, int64_t i)
+{
+    struct k_weight w = a->table;
+    for (int64_t g = 0; g < a->n_saved; g++) {
+        const struct k_saved *own = &a->saved[g];
+        if (!own->data || i < own->row_lo || i >= own->row_hi)
+            continue;
+        w.data = own->data;
+        w.scale = own->scale;
+    }
+    return w;
+}
+
 void embed_ref(const void *args, const struct k_slice *s)
 {
     const struct k_embed *a = args;
-    const struct k_weight *w = &a->table;
     for (int64_t i = s->lo; i < s->hi; i++) {
+        const struct k_weight w = table_of(a, i);
         int64_t at = a->token[i] - a->lo;
-        if (at < 0 || at >= w->n) {
-            for (int64_t j = 0; j < w->k; j++)
+        if (at < 0 || at >= w.n) {
+            for (int64_t j = 0; j < w.k; j++)
                 a->y[i * a->ld_y + j] = 0;
             continue;
         }
-        weight_row(w, at, a->y + i * a->ld_y);
+        weight_row(&w, at, a->y + i * a->ld_y);
     }
 }
 

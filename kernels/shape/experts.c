@@ -36,21 +36,21 @@ struct k_shape experts_pack_shape(const void *args)
 {
     const struct k_experts_pack *a = args;
     double n = (double)a->m * (double)a->k;
-    return (struct k_shape){.n_unit = experts_runs(a->start, a->n_expert, a->m),
+    return (struct k_shape){.n_unit = experts_runs(a->start, a->n_expert, NULL, a->m),
                             .bytes = 4 * n + (double)k_rows_bytes(a->type, a->m, a->k)};
 }
 
 static struct k_shape product(const struct k_experts *a, bool is_dx)
 {
     const struct k_weight *w = &a->stack.w;
-    double used = (double)experts_active(a->stack.start, a->stack.n_expert, a->m);
-    int64_t in = is_dx ? w->n : w->k, out = is_dx ? w->k : w->n;
-    double rows = (double)k_rows_bytes(w->type, a->m, in);
-    double results = (double)a->m * (double)out * sizeof(float) * (a->add ? 2 : 1);
+    int64_t in = is_dx ? w->n : w->k, out = is_dx ? w->k : w->n, m;
+    double used = (double)experts_active(&a->stack, a->m, &m);
+    double rows = (double)k_rows_bytes(w->type, m, in);
+    double results = (double)m * (double)out * sizeof(float) * (a->add ? 2 : 1);
     return (struct k_shape){.n_unit = experts_units(a, is_dx),
                             .bytes =
                                 used * (double)k_weight_bytes(w->type, w->n, w->k) + rows + results,
-                            .flops = 2 * (double)a->m * (double)w->n * (double)w->k};
+                            .flops = 2 * (double)m * (double)w->n * (double)w->k};
 }
 
 struct k_shape experts_shape(const void *args)

@@ -202,6 +202,7 @@ void job_ask(const struct job_run *r, struct tune_options *o)
                                .distill = h->distill,
                                .scale = h->scale,
                                .targets = h->target_modules,
+                               .saves = h->modules_to_save,
                                .lr = h->learning_rate,
                                .decay = h->weight_decay,
                                .has_codes = h->optimizer == HYPER_ADAMW_8BIT,

@@ -244,6 +244,9 @@ static void bad(void **state)
         {"\"hyperparameters\":{\"target_modules\":[]}", "hyperparameters.target_modules"},
         {"\"hyperparameters\":{\"target_modules\":[\"a,b\"]}", "hyperparameters.target_modules"},
         {"\"hyperparameters\":{\"target_modules\":7}", "hyperparameters.target_modules"},
+        {"\"hyperparameters\":{\"modules_to_save\":\"all-linear,\"}",
+         "hyperparameters.modules_to_save"},
+        {"\"hyperparameters\":{\"modules_to_save\":[3]}", "hyperparameters.modules_to_save"},
         {"\"hyperparameters\":{\"schedule\":\"step\"}", "hyperparameters.schedule"},
         {"\"hyperparameters\":{\"schedule\":2}", "hyperparameters.schedule"},
         {"\"hyperparameters\":{\"warmup_steps\":-1}", "hyperparameters.warmup_steps"},
@@ -345,6 +348,7 @@ static void kinds_of_training(void **state)
         "{" LEAST ",\"validation_file\":\"file-v\",\"hyperparameters\":{\"training_type\":\"full\","
         "\"result\":\"best\",\"early_stopping\":3,\"lora_rank\":8,"
         "\"lora_dropout\":0.5,\"use_rslora\":true,\"target_modules\":[\"q_proj\",\"up_proj\"],"
+        "\"modules_to_save\":[\"lm_head\"],"
         "\"optimizer\":\"adamw_8bit\",\"schedule\":\"cosine\",\"warmup_steps\":3,\"weight_decay\":0.1,\"max_grad_norm\":2,"
         "\"max_length\":64,\"long_rows\":\"refuse\",\"checkpoint_steps\":5,"
         "\"checkpoint_minutes\":0.5,\"activation_checkpointing\":\"off\",\"row_logprobs\":true}}";
@@ -359,6 +363,7 @@ static void kinds_of_training(void **state)
     assert_int_equal(h->optimizer, HYPER_ADAMW_8BIT);
     assert_true(h->long_rows == HYPER_REFUSE && h->activation_checkpointing == HYPER_OFF);
     assert_string_equal(h->target_modules, "q_proj,up_proj");
+    assert_string_equal(h->modules_to_save, "lm_head");
     buf_init(&b, HYPER_TEXT_BYTES);
     struct jout j = jout_on(&b);
     jout_open(&j, '{');
@@ -436,7 +441,8 @@ static void numbers_come_back(void **state)
                                .lora_alpha = 0.1,
                                .schedule = HYPER_COSINE,
                                .use_rslora = true,
-                               .target_modules = "q_proj,v_proj"};
+                               .target_modules = "q_proj,v_proj",
+                               .modules_to_save = "lm_head,embed_tokens"};
     struct err e = ERR_INIT;
     struct buf b;
     (void)state;
@@ -447,6 +453,7 @@ static void numbers_come_back(void **state)
     assert_true(got.n_epochs == 3 && got.batch_size == 7 && got.lora_rank == 16);
     assert_true(got.schedule == HYPER_COSINE && got.use_rslora && !got.row_logprobs);
     assert_string_equal(got.target_modules, h.target_modules);
+    assert_string_equal(got.modules_to_save, h.modules_to_save);
     assert_err(job_hyper_read("[", &got, &e), &e, ERR_CORRUPT, "no object");
     buf_release(&b);
 }

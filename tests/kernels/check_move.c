@@ -37,6 +37,29 @@ static struct k_weight table_new(struct check *c, enum k_type type, float *src, 
     return w;
 }
 
+/* Rows 1 and 2 read a table of their own. Host memory has pointers, so not on a GPU. */
+static void saved_run(struct check *c, const struct k_embed *from, enum k_type type, size_t bytes)
+{
+    const struct k_weight *w = &from->table;
+    float *src = check_floats(c, w->n * w->k, CHECK_RANDOM);
+    struct k_weight other = table_new(c, type, src, w->n, w->k);
+    struct k_saved saved[] = {
+        {0, 1, NULL, NULL}, {1, 3, other.data, other.scale}, {3, 5, NULL, NULL}};
+    struct k_embed a = *from, mine = *from;
+    if (c->is_gpu)
+        return;
+    a.y = check_floats(c, from->m * from->ld_y, CHECK_NAN);
+    mine.y = check_floats(c, from->m * from->ld_y, CHECK_NAN);
+    mine.table = other;
+    a.saved = saved;
+    a.n_saved = 3;
+    check_slices(c, &a, (struct check_out[]){{a.y, bytes}}, 1);
+    check_run_row(c, K_embed, &mine);
+    for (int64_t i = 0; i < from->m; i++)
+        check_bits(c, "its own table", a.y + i * a.ld_y,
+                   (i == 1 || i == 2 ? mine.y : from->y) + i * a.ld_y, (size_t)w->k * sizeof *a.y);
+}
+
 static void embed_run(struct check *c, enum k_type type, int64_t n, int64_t k, int64_t pad)
 {
     k = linear_inputs(type, k);
@@ -62,6 +85,7 @@ static void embed_run(struct check *c, enum k_type type, int64_t n, int64_t k, i
                    : type == K_F16                   ? 0x1p-25
                                                      : 0);
     }
+    saved_run(c, &a, type, (size_t)(m * ld) * sizeof *y);
     a.lo = n / 2; /* a part of a table: zeros for the tokens before it */
     check_slices(c, &a, (struct check_out[]){{y, (size_t)(m * ld) * sizeof *y}}, 1);
     memset(src, 0, (size_t)(n * k) * sizeof *src);

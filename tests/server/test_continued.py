@@ -28,7 +28,8 @@ from test_tuning import ANN, BOB, JOBS, KEYS, MODEL, Client  # noqa: E402
 TANDEM = os.environ.get("TANDEM_BIN", "build/tandem")
 ROWS = "".join(json.dumps(r) + "\n" for r in rows()).encode()
 HYPER = {"n_epochs": 2, "batch_size": 5, "learning_rate_multiplier": 30}
-FORM = {"lora_rank": 4, "lora_alpha": 12, "use_rslora": True, "target_modules": ["q_proj", "down_proj"]}
+FORM = {"lora_rank": 4, "lora_alpha": 12, "use_rslora": True, "target_modules": ["q_proj", "down_proj"],
+        "modules_to_save": ["embed_tokens"]}
 
 
 def serve(tmp, *options):
@@ -64,6 +65,7 @@ def goes_on(c, tmp, name):
     config = json.loads((tmp / "data/adapters" / job["id"] / "adapter_config.json").read_text())
     assert config["r"] == 4 and config["lora_alpha"] == 12 and config["use_rslora"], config
     assert sorted(config["target_modules"]) == sorted(FORM["target_modules"]), config
+    assert config["modules_to_save"] == FORM["modules_to_save"], config
     assert job["fine_tuned_model"].startswith("ft:tiny:tandem:"), job
     events = c.get(f"{JOBS}/{job['id']}/events?limit=100").json["data"]
     assert any(name in e["message"] and "goes on from" in e["message"] for e in events), events
@@ -90,6 +92,7 @@ def refused(c, name):
     file = c.file(ROWS)
     for hyper in ({"lora_rank": 8}, {"lora_alpha": 8}, {"use_rslora": False}, {"target_modules": "all-linear"},
                   {"target_modules": ["q_proj"]}, {"target_modules": ["q_proj", "v_proj"]},
+                  {"modules_to_save": "none"}, {"modules_to_save": ["embed_tokens", "lm_head"]},
                   {"training_type": "full"}):
         r = c.make(file, model=name, method=supervised(**hyper))
         param, = hyper

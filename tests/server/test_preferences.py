@@ -74,6 +74,7 @@ def refused(c, file):
             ({"method": dpo(gamma=1)}, "method.dpo.hyperparameters.gamma"),
             ({"method": dpo(lora_rank=17)}, "method.dpo.hyperparameters.lora_rank"),
             ({"method": dpo(target_modules=["w_proj"])}, "method.dpo.hyperparameters.target_modules"),
+            ({"method": dpo(modules_to_save=["lm_head"])}, "method.dpo.hyperparameters.modules_to_save"),
             ({"method": dpo(training_type="full")}, "method.dpo.hyperparameters.training_type"),
             ({"method": dpo(betta=1)}, "method.dpo.hyperparameters.betta"),
             ({"method": {"type": "dpo", "dpo": {"hyperparameters": []}}}, "method.dpo.hyperparameters"),

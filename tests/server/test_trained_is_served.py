@@ -267,6 +267,12 @@ def main():
     for what, options, hyper in (
             ("f32", (), {"batch_size": 1}),
             ("bf16", ("--quantize", "bf16"), {"batch_size": 4, "use_rslora": True}),
+            ("lm_head and table", ("--quantize", "bf16"),
+             {"batch_size": 3, "modules_to_save": ["lm_head", "embed_tokens"]}),
+            ("lm_head, f32, eager", ("--quantize", "f32", "--mode", "eager"),
+             {"batch_size": 2, "modules_to_save": ["lm_head"]}),
+            ("table, keys of int8", ("--quantize", "bf16", "--kv-type", "int8"),
+             {"batch_size": 2, "modules_to_save": ["embed_tokens"], "activation_checkpointing": "on"}),
             ("f16", ("--quantize", "f16"), {"batch_size": 3}),
             ("two ranks, f16", ("--tp", "2", "--quantize", "f16"), {"batch_size": 2}),
             ("f16, keys of bf16, eager", ("--quantize", "f16", "--kv-type", "bf16", "--mode", "eager"),

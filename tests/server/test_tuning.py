@@ -238,6 +238,7 @@ def jobs_refuse(c, file):
             ({"hyperparameters": {"learning_rate_multiplier": 0}}, "learning_rate_multiplier"),
             ({"method": supervised(lora_rank=17)}, "lora_rank"),
             ({"method": supervised(target_modules=["q_proj", "w_proj"])}, "target_modules"),
+            ({"method": supervised(modules_to_save=["lm_head", "score"])}, "modules_to_save"),
             ({"method": supervised(lora_dropout=1)}, "supervised.hyperparameters.lora_dropout"),
             ({"suffix": ""}, "suffix"), ({"suffix": "x" * 65}, "suffix"),
             ({"seed": -1}, "seed"), ({"seed": 2**31}, "seed"),

@@ -66,6 +66,7 @@ static const int experts_at[] = {AT(experts, rows),
                                  AT(experts, stack.w.data),
                                  AT(experts, stack.w.scale),
                                  AT(experts, stack.start),
+                                 AT(experts, stack.saved),
                                  AT(experts, y),
                                  END};
 static const int experts_dw_at[] = {AT(experts_dw, dy),
@@ -97,7 +98,7 @@ static const int experts_bias_dw_at[] = {AT(experts_bias_dw, dy),    AT(experts_
                                          AT(experts_bias_dw, from),  AT(experts_bias_dw, start),
                                          AT(experts_bias_dw, dbias), END};
 static const int embed_at[] = {AT(embed, token), AT(embed, table.data), AT(embed, table.scale),
-                               AT(embed, y), END};
+                               AT(embed, y),     AT(embed, saved),      END};
 static const int embed_bwd_at[] = {AT(embed_bwd, token), AT(embed_bwd, dy), AT(embed_bwd, dtable),
                                    END};
 static const int norm_at[] = {AT(norm, x), AT(norm, residual), AT(norm, weight), AT(norm, bias),
