@@ -31,15 +31,15 @@ static const char *data_of(const struct job_run *r, const struct train_plan *p)
 
 /* ---- among others -------------------------------------------------------------------------- */
 
-/* Its owner, or the server, wants its end. */
-static bool is_over(const struct job_run *r)
+bool job_is_over(const struct job_run *r, bool asked)
 {
     struct arena a;
     struct job now;
     struct err unknown = ERR_INIT;
     arena_init(&a, 0);
     bool is_known = !store_job_get(r->jobs->opt.store, r->job.owner, r->job.id, &a, &now, &unknown);
-    bool is_wanted = is_known && now.state == r->job.state && !now.wants_cancel && !now.wants_pause;
+    bool is_wanted =
+        is_known && now.state == r->job.state && !(asked && (now.wants_cancel || now.wants_pause));
     arena_release(&a);
     return !is_wanted || atomic_load(&r->jobs->stops);
 }
@@ -53,7 +53,7 @@ static bool come_in(struct job_run *r)
     while (j->memory.is_planned && !ends) {
         clock_cond_wait(&j->wake, &j->lock, clock_ns() + LOOK_NS);
         pthread_mutex_unlock(&j->lock);
-        ends = is_over(r);
+        ends = job_is_over(r, true);
         pthread_mutex_lock(&j->lock);
     }
     if (!ends)
@@ -154,7 +154,7 @@ static bool wait_for_memory(struct job_run *r, const struct tune_options *o, str
                 NULL, &unsaid);
         is_told = true;
         jobs_rest(r->jobs);
-        if (is_over(r))
+        if (job_is_over(r, true))
             return false;
     }
 }

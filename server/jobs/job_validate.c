@@ -10,13 +10,15 @@
 
 #include "api/train_row.h"
 #include "engine/base/buf.h"
+#include "engine/base/clock.h"
 #include "server/jobs/jobs_own.h"
 
 enum {
     TEXT_BYTES = 256,
     ODD_TEXT = 10,   /* examples that a message names */
     ODD_DATA = 1000, /* and its data */
-    ODD_BYTES = 64 << 10
+    ODD_BYTES = 64 << 10,
+    LOOK_US = 1000 * 1000
 };
 
 /* What is wrong with a file, in the job's words. */
@@ -34,7 +36,29 @@ static int refuse_file(struct job_run *r, const struct tune_rows *d, const char 
     return job_fail(r, code, param, arena_strdup(r->arena, said.message), e) ? -1 : 1;
 }
 
-static struct tune_rows *rows_new(struct job_run *r, bool is_valid, struct train_said *said)
+/* A file that is read: it may be long, and is left where nobody waits for it any more. */
+struct reading {
+    const struct job_run *run; /* borrowed */
+    struct train_said said;
+    int64_t look_us; /* when the store is asked next */
+    bool is_left;
+};
+
+static int read_row(void *ctx, struct arena *a, const char *line, size_t n,
+                    struct train_wants wants, struct train_example *out, struct err *e)
+{
+    struct reading *g = ctx;
+    int64_t now = clock_us();
+    g->is_left = atomic_load(&g->run->jobs->stops);
+    if (!g->is_left && now >= g->look_us) {
+        g->look_us = now + LOOK_US;
+        g->is_left = job_is_over(g->run, false);
+    }
+    return g->is_left ? err_set(e, ERR_BUSY, "its job is over")
+                      : api_train_read(&g->said, a, line, n, wants, out, e);
+}
+
+static struct tune_rows *rows_new(struct job_run *r, bool is_valid, struct reading *g)
 {
     job_choose_samples(r);
     const struct job_hyper *h = &r->job.hyper;
@@ -48,16 +72,16 @@ static struct tune_rows *rows_new(struct job_run *r, bool is_valid, struct train
                                         .has_labels = h->method == HYPER_CLASSIFICATION,
                                         .n_sample = is_valid ? h->eval_samples : h->group_size,
                                         .max_new = h->max_completion_tokens,
-                                        .reader = {.fn = api_train_read, .ctx = said}};
+                                        .reader = {.fn = read_row, .ctx = g}};
     return tune_rows_new(r->jobs->opt.engine, &o);
 }
 
-/* Reads one file; 1: it cannot be used, and the job has failed. */
+/* Reads one file; 1: it cannot be used, and the job has failed, or it was left. */
 static int read_file(struct job_run *r, const char *id, const char *param, struct tune_rows **rows,
                      struct err *e)
 {
     struct err why = ERR_INIT;
-    struct train_said said = {.unread = ""};
+    struct reading g = {.run = r, .said = {.unread = ""}, .look_us = clock_us() + LOOK_US};
     struct file_row row;
     char text[TEXT_BYTES];
     if (store_file_get_held(r->jobs->opt.store, r->job.owner, id, r->arena, &row, e)) {
@@ -71,10 +95,12 @@ static int read_file(struct job_run *r, const char *id, const char *param, struc
         return -1;
     if (fd < 0)
         return job_fail(r, "file_altered", param, arena_strdup(r->arena, e->msg), e) ? -1 : 1;
-    *rows = rows_new(r, rows == &r->valid, &said);
+    *rows = rows_new(r, rows == &r->valid, &g);
     int rc = tune_rows_read(*rows, fd, &why);
-    if (*said.unread)
-        r->unread = arena_strdup(r->arena, said.unread);
+    if (g.is_left)
+        return 1;
+    if (*g.said.unread)
+        r->unread = arena_strdup(r->arena, g.said.unread);
     return rc ? refuse_file(r, *rows, param, &why, e) : 0;
 }
 

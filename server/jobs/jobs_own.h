@@ -138,6 +138,10 @@ int job_plan(struct job_run *r, const struct tune_options *o, struct job_event *
              struct err *e);
 void job_memory_release(struct job_run *r); /* its training is gone */
 
+/* Nobody waits for what is done for it: the server stops, or the store has it in another state; or
+ * its owner has asked for its end, or a pause, where that is looked at. */
+bool job_is_over(const struct job_run *r, bool asked);
+
 /* Of a job that goes on from a tuned model: where that lies, if it still is what it was when the
  * job was made. 1: it is not, and the job has failed. */
 int job_find_ancestor(struct job_run *r, struct tune_options *o, struct err *e);

@@ -119,7 +119,7 @@ static void put_file(struct world *w, const char *id, const char *text)
 static void put_rows(struct world *w, const char *id, int n)
 {
     struct buf b;
-    buf_init(&b, 1 << 20);
+    buf_init(&b, 8 << 20);
     for (int i = 0; i < n; i++)
         buf_printf(&b,
                    "{\"messages\":[{\"role\":\"user\",\"content\":\"What is number %d?\"},"
@@ -733,6 +733,18 @@ static void one_thread_looks_for_what_is_left(void **state)
     assert_in_range(n, LEFT, LEFT * LOOKS);
 }
 
+/* Fault: a server that stops once a long file is read to its end. */
+static void long_files_are_left(void **state)
+{
+    struct world *w = *state;
+    put_rows(w, "file-long", 30000);
+    put_job(w, "ftjob-long", "file-long", 1);
+    wait_for_event(w, "ftjob-long", "Validating");
+    jobs_end(w);
+    jobs_begin(w);
+    assert_int_equal(get(w, "ftjob-long").state, JOB_VALIDATING);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -747,6 +759,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(nothing_is_said_behind_the_end, setup, teardown),
         cmocka_unit_test_setup_teardown(tuned_models_come_back, setup, teardown),
         cmocka_unit_test_setup_teardown(one_thread_looks_for_what_is_left, setup, teardown),
+        cmocka_unit_test_setup_teardown(long_files_are_left, setup, teardown),
     };
     api_json_init();
     return cmocka_run_group_tests(tests, NULL, NULL);
