@@ -549,7 +549,7 @@ static void some_files_are_refused(void **state)
                       false, "'score'");
     config_is_refused("both", "gemma3",
                       CONFIG(",\"modules_to_save\":[\"lm_head\",\"embed_tokens\"]"), true,
-                      "lm_head.weight: expected");
+                      "embed_tokens.weight: expected");
 }
 
 int main(void)
