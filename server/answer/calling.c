@@ -153,7 +153,8 @@ const struct api_call *calling_whole(const struct calling *t, struct choice *c, 
     struct api_call *out = arena_try(a, *n, sizeof *out, e);
     for (size_t i = 0; out && i < *n; i++) {
         make_id(t->format, &call[i]);
-        out[i] = (struct api_call){.id = call[i].id,
+        out[i] = (struct api_call){.index = (int64_t)i,
+                                   .id = call[i].id,
                                    .name = call[i].tool->name,
                                    .arguments = call[i].arguments.data,
                                    .n_arguments = call[i].arguments.len};
