@@ -73,6 +73,9 @@ static void test_numbers(void **state)
     check("{\"type\": \"number\", \"multipleOf\": 0.01}", "+1.25~+3~-1.255~+-0.5");
     check("{\"type\": \"number\", \"multipleOf\": 0.25}", "+1.25~+3~+0.5~-0.3~-1.~-0.251~+-0.75");
     check("{\"type\": \"integer\", \"multipleOf\": 1.5}", "+3~-2~+0~-1.5~+-9");
+    /* as fine as a multiple may be */
+    check("{\"type\": \"number\", \"multipleOf\": 0.000000000000001}",
+          "+1.5~+0.000000000000001~-0.0000000000000001");
     check("{\"type\": \"integer\", \"minimum\": -9007199254740993}", "+-12~+99");
     /* read as doubles, these are the bounds themselves */
     check("{\"type\": \"number\", \"exclusiveMinimum\": 1.32}", "-1.3200000000000001~+1.320001");
@@ -262,6 +265,9 @@ static void test_refused(void **state)
          "no text"},
         {"{\"not\": {\"format\": \"date\"}}", "#/not"},
         {"{\"type\": \"number\", \"multipleOf\": 1.23456}", "#/multipleOf"},
+        {"{\"type\": \"number\", \"multipleOf\": 8.001}", "#/multipleOf"},
+        {"{\"type\": \"integer\", \"multipleOf\": 10001}", "#/multipleOf"},
+        {"{\"type\": \"number\", \"multipleOf\": 0.0000000000000001}", "#/multipleOf"},
         {"{\"type\": \"object\", \"minProperties\": 2}", "#/minProperties"},
         {"{\"items\": [{\"type\": 3}]}", "#/prefixItems/0/type"},
         {"{\"enum\": []}", "no text"}, /* no words at all: nothing to be sorted */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * engine/token/normal_form against utf8proc's own normal forms (whose ordering of marks is
- * quadratic, which is why it is not used), and the byte-level alphabet. Catches a cluster cut
- * where something combines across, marks out of order, and a copy that loses its origin.
+ * quadratic, which is why it is not used), BERT's ideographs and the byte-level alphabet. Catches a
+ * cluster cut where something combines across, marks out of order, and a copy that loses its
+ * origin.
  */
 #include <utf8proc.h>
 
@@ -77,6 +78,48 @@ static void each_character_has_its_normal_form(void **state)
     }
 }
 
+/* The text of one character behind BERT's spaces. */
+static bool gets_spaces(uint32_t c)
+{
+    struct normalize chain = {.n = 0};
+    struct normalize_step step = {.kind = NORMALIZE_BERT_CHINESE};
+    struct normalize_run run;
+    struct piece out;
+    struct err e = ERR_INIT;
+    uint8_t text[4], want[6] = " ";
+    size_t n = utf8_put(text, c);
+    const struct piece in = {.p = text, .len = (uint32_t)n};
+    assert_good(normalize_give(&chain, &step, &e), &e);
+    normalize_run_init(&run, false);
+    assert_good(normalize_apply(&chain, &run, &in, &out, &e), &e);
+    memcpy(want + 1, text, n);
+    want[n + 1] = ' ';
+    bool has = out.len == n + 2 && !memcmp(out.p, want, n + 2);
+    assert_true(has || (out.len == n && !memcmp(out.p, text, n)));
+    normalize_run_release(&run);
+    normalize_release(&chain);
+    return has;
+}
+
+/* Fault: the first or the last ideograph of a block that is none, or what stands beside it that is
+ * one. The blocks are those of Hugging Face's tokenizers, which leave some of Unicode's out. */
+static void ideographs_end_where_their_blocks_do(void **state)
+{
+    static const uint32_t block[][2] = {{0x3400, 0x4dbf},   {0x4e00, 0x9fff},   {0xf900, 0xfaff},
+                                        {0x20000, 0x2a6df}, {0x2a700, 0x2b73f}, {0x2b740, 0x2b81f},
+                                        {0x2b920, 0x2ceaf}, {0x2f800, 0x2fa1f}};
+    enum { N = sizeof block / sizeof *block };
+    (void)state;
+    for (int i = 0; i < N; i++) {
+        assert_true(gets_spaces(block[i][0]) && gets_spaces(block[i][1]));
+        assert_true(gets_spaces(block[i][0] + 1) && gets_spaces(block[i][1] - 1));
+        if (!i || block[i - 1][1] + 1 < block[i][0])
+            assert_false(gets_spaces(block[i][0] - 1));
+        if (i + 1 == N || block[i][1] + 1 < block[i + 1][0])
+            assert_false(gets_spaces(block[i][1] + 1));
+    }
+}
+
 static void byte_level_alphabet_is_reversible(void **state)
 {
     (void)state;
@@ -94,6 +137,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(normal_forms_agree_with_utf8proc),
                                        cmocka_unit_test(each_character_has_its_normal_form),
+                                       cmocka_unit_test(ideographs_end_where_their_blocks_do),
                                        cmocka_unit_test(byte_level_alphabet_is_reversible)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
