@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Puts small faults into the program, one at a time, and says which of them the tests see.
 
-    make mutate ARGS="[--n 200] [--seed N] [--changed | --only PREFIX] [--budget SECONDS] [--keep FILE] [-j N]"
+    make mutate ARGS="[--n 200] [--seed N] [--changed | --only PREFIX] [--budget SECONDS] [--keep FILE] [--go-on] [-j N]"
 
 A sample is drawn by the seed from all the places of api/, clients/, engine/ and server/ where
 tests/mutate/operators.py can make a fault (kernels have a reference beside them, and are held to it). The
@@ -10,7 +10,8 @@ file with the fault is compiled, and linked before the library into the tests ne
 mirrors it, those from which it is the fewest calls away, then programs by near.txt, until one fails
 or the budget of seconds is spent. A test counts only if it passes without the fault, which is looked at once it
 has failed with one; it is stopped at its first failure. What does not compile, or compiles to the same code, is
-drawn again. All runs in a box (box.c) that can change files of its own alone.
+drawn again. All runs in a box (box.c) that can change files of its own alone. What tests are made of is compiled
+quickly rather than well, and kept in build/mutate until a header changes; how long they took stands there too.
 
 Who draws by the same seed from a tree that differs a little has the same faults but for those of the difference.
 
@@ -21,6 +22,7 @@ import concurrent.futures
 import contextlib
 import filecmp
 import hashlib
+import json
 import os
 import pathlib
 import re
@@ -44,6 +46,7 @@ LEAVES_OUT = ("engine/device/cuda/", "engine/comm/mpi.c", "clients/cli/main.c")
 MEMORY = 20 << 30
 NEAR_MOST = 8  # C tests that reach the file
 LONG = 60  # seconds by the clock, of a test that was not timed yet
+QUICK = ["-O0", "-g0", "-U_FORTIFY_SOURCE"]  # which wants more than that
 LINKER = ["-fuse-ld=lld"] if shutil.which("ld.lld") else []  # less than half the time
 FAILED = re.compile(rb"\[  FAILED  \]|^FAIL ", re.M)
 
@@ -156,6 +159,33 @@ class Unlinked(Exception):
     """A twin of tests/fake stands for what a fault's file needs more of: such a test cannot be run with it."""
 
 
+class Shelf:
+    """What stays from run to run, as long as compiler, flags and headers do: objects of tests, and the seconds that
+    tests took."""
+
+    def __init__(self, words):
+        sums = hashlib.sha256(" ".join(words).encode())
+        for name in subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "--", "*.h", "*.def"], cwd=ROOT,
+                                   check=True, capture_output=True, text=True).stdout.split():
+            sums.update((ROOT / name).read_bytes() if (ROOT / name).exists() else b"")
+        self.at = ROOT / "build/mutate" / sums.hexdigest()[:16]
+        self.times = ROOT / "build/mutate/seconds.json"
+        for old in ROOT.glob("build/mutate/*/"):
+            if old != self.at:
+                shutil.rmtree(old)
+        self.at.mkdir(parents=True, exist_ok=True)
+
+    def object(self, source):
+        text = hashlib.sha256((ROOT / source).read_bytes()).hexdigest()[:16]
+        return self.at / f"{source.replace('/', '-')}-{text}.o"
+
+    def seconds(self):
+        return json.loads(self.times.read_text(encoding="utf-8")) if self.times.exists() else {}
+
+    def put_seconds(self, took):
+        self.times.write_text(json.dumps(took, indent=0, sort_keys=True), encoding="utf-8")
+
+
 class Bench:
     """Compiles, links and runs, in folders of its own."""
 
@@ -167,7 +197,8 @@ class Bench:
         for name in ("libtandem.a", "libfake.a", "clients/cli/main.o", "tests/mutate/box"):
             shutil.copy(self.build / name, self.kept)
         self.base, self.lock, self.locks, self.near = {}, threading.Lock(), {}, Near(self.build)
-        self.took = {}  # of tests: the seconds of a run to its end, of a core and of the clock
+        self.shelf = Shelf([*self.cc, *self.cflags, *QUICK])
+        self.took = self.shelf.seconds()  # of tests: of a run to its end, of a core and of the clock
 
     def compile(self, source, to, *more):
         return subprocess.run([*self.cc, *self.cflags, *more, "-c", source, "-o", to], cwd=ROOT, capture_output=True,
@@ -189,10 +220,13 @@ class Bench:
         """Of a test, or of what tests share; compiled once."""
         with self.lock:
             mine = self.locks.setdefault(source, threading.Lock())
-        to = f"{self.objects.name}/{source.replace('/', '-')}.o"
+        to = self.shelf.object(source)
         with mine:
-            assert os.path.exists(to) or self.compile(source, to), source
-        return to
+            if not to.exists():
+                new = self.kept / to.name
+                assert self.compile(source, str(new), *QUICK), source
+                shutil.move(new, to)
+        return str(to)
 
     def program(self, test, fault, box):
         """The words that run a test; fault: an object, or None."""
@@ -274,8 +308,8 @@ class Bench:
         limit = 30 + 5 * known[1] if known else LONG
         good, used, clock = self.run(test, fault, box, limit)
         base = None if good else self.baseline(test)
-        if base and clock >= limit and limit < 30 + 5 * base[1]:
-            good, more, _ = self.run(test, fault, box, 30 + 5 * base[1])
+        if base and clock >= limit:  # once more: others may have held it up
+            good, more, _ = self.run(test, fault, box, max(limit, 30 + 5 * base[1]))
             used += more
         return base is not None and not good, used
 
@@ -341,6 +375,7 @@ def main():
     ap.add_argument("--minutes", type=float, default=1e9, help="no fault is begun behind them")
     ap.add_argument("--keep", help="a file of what was found, that a later run goes on from: it looks again at what "
                     "survived, then draws more")
+    ap.add_argument("--go-on", action="store_true", help="what survived before is not looked at again")
     ap.add_argument("-j", type=int, default=1)
     opt = ap.parse_args()
     bench, every, end = Bench(opt), draw(opt), time.monotonic() + 60 * opt.minutes
@@ -355,7 +390,8 @@ def main():
                 place, by = next(places, (None, None)) if len(seen) < opt.n else (None, None)
             if place is None:
                 return
-            by = by or bench.killer(place)
+            if not by and not (opt.go_on and id(place) in before):
+                by = bench.killer(place)
             with lock:
                 if by == "" or len(seen) >= opt.n:
                     continue
@@ -368,6 +404,7 @@ def main():
     with concurrent.futures.ThreadPoolExecutor(opt.j) as pool:
         for job in [pool.submit(work) for _ in range(opt.j)]:
             job.result()
+    bench.shelf.put_seconds(bench.took)
     print(*(f"SURVIVED {x}" for x in survived), sep="\n")
     n = len(seen)
     print(f"{n - len(survived)} of {n} faults seen ({100 * (n - len(survived)) / max(1, n):.0f}%), of {len(every)} "
