@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Puts small faults into the program, one at a time, and says which of them the tests see.
 
-    make mutate ARGS="[--n 200] [--seed N] [--changed | --only PREFIX] [--budget SECONDS] [--keep FILE] [--go-on] [-j N]"
+    make mutate ARGS="[--n N] [--seed N] [--changed | --only PREFIX] [--budget SECONDS] [--keep FILE [--go-on]] [-j N]"
 
 A sample is drawn by the seed from all the places of api/, clients/, engine/ and server/ where
 tests/mutate/operators.py can make a fault (kernels have a reference beside them, and are held to it). The
