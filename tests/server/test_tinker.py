@@ -431,7 +431,7 @@ def sent_again(model):
             again = ask(0)
             assert again.status == 200 and again.json == first.json, again
         said, _ = read_sample(c.result(first.json["request_id"]))
-        assert len(said[0][0]) == 10, said
+        assert 0 < len(said[0][0]) <= 10, said  # its draw may end it
         assert ask(0).json == first.json  # when it has ended, too
         other = ask(1)
         assert other.status == 429 and int(other.headers["Retry-After"]) > 0, other
