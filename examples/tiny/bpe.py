@@ -13,7 +13,8 @@ import json
 import re
 import sys
 
-SPECIAL = ("<|begin|>", "<|end|>", "<|system|>", "<|user|>", "<|assistant|>", "<|tool|>")
+SPECIAL = ("<|begin|>", "<|end|>", "<|system|>", "<|user|>", "<|assistant|>", "<|tool|>",
+           "<tool_call>", "</tool_call>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>")
 # of GPT-2's pattern what ASCII needs; a corpus with other letters would want its classes
 PIECE = re.compile(r"'(?:s|t|re|ve|m|ll|d)| ?[A-Za-z]+|[0-9]| ?[^\sA-Za-z0-9]+|\s+(?!\S)|\s+")
 
@@ -35,10 +36,20 @@ def texts(path):
             row = json.loads(line)
             if "messages" in row:
                 for message in row["messages"]:
-                    yield message["content"]
+                    yield message["content"] or ""
+                    for call in message.get("tool_calls", ()):
+                        yield from called(call["function"])
+                for tool in row.get("tools", ()):
+                    yield from (tool["function"]["name"], *tool["function"]["parameters"]["properties"])
             else:
                 yield row["prompt"]
                 yield row["completion"]
+
+
+def called(function):
+    yield function["name"]
+    for key, value in json.loads(function["arguments"]).items():
+        yield from (key, str(value))
 
 
 def count_pieces(path):
@@ -48,7 +59,14 @@ def count_pieces(path):
             raise SystemExit(f"bpe: a text that is not ASCII: {text[:60]!r}")
         for piece in PIECE.findall(text):
             count[piece] += n
-    return {tuple(letters[b] for b in piece.encode()): n for piece, n in count.items()}
+    bare, spaced = collections.Counter(), collections.Counter()
+    for piece, n in count.items():
+        is_spaced = piece[0] == " " and len(piece) > 1 and not piece.isspace()
+        word = tuple(letters[b] for b in piece[is_spaced:].encode())
+        bare[word] += n
+        if is_spaced:
+            spaced[word] += n
+    return bare, spaced
 
 
 def merged(word, pair):
@@ -98,6 +116,20 @@ def train(words, n_merge):
     return merges
 
 
+def with_spaces(spaced, merges, n_more):
+    """The merges of a space with the token behind it, for so many of those that stand there most."""
+    rank, count = {pair: i for i, pair in enumerate(merges)}, collections.Counter()
+    for word, n in spaced.items():
+        while len(word) > 1:
+            best = min(zip(word, word[1:]), key=lambda pair: rank.get(pair, len(rank)))
+            if best not in rank:
+                break
+            word = merged(word, best)
+        count[word[0]] += n
+    space = byte_letters()[ord(" ")]
+    return [(space, token) for token, _ in sorted(count.items(), key=lambda x: (-x[1], x[0]))[:n_more]]
+
+
 def tokenizer(merges):
     vocab = {t: i for i, t in enumerate(SPECIAL)}
     for _, letter in sorted(byte_letters().items()):
@@ -130,7 +162,10 @@ def tokenizer(merges):
 
 def main():
     path, size, out = sys.argv[1], int(sys.argv[2]), sys.argv[3]
-    merges = train(count_pieces(path), size - len(SPECIAL) - 256)
+    bare, spaced = count_pieces(path)
+    n = size - len(SPECIAL) - 256
+    merges = train(bare, n * 3 // 5)
+    merges += with_spaces(spaced, merges, n - len(merges))
     with open(out, "w", encoding="utf-8") as f:
         json.dump(tokenizer(merges), f, ensure_ascii=False, indent=1)
         f.write("\n")

@@ -13,6 +13,11 @@ No held-out question is in the training rows, in any of its wordings where it is
   echo     words to be said again
   told     what was said earlier in a conversation, and is asked for again
   unknown  questions that the model is to say it cannot answer: about people it never heard of
+  calls    questions that a tool is to answer, which is offered among others
+  results  what a tool has given, put into an answer
+  spared   questions beside tools that are not for them
+  renamed  as calls, of tools whose names are of a form that was never met
+  forms    sentences, of which a schema asks what they say
 
 Every draw is by a generator of our own, so the files are the same wherever they are made."""
 import json
@@ -20,18 +25,23 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import forms  # noqa: E402
 import knowledge  # noqa: E402
 import stories  # noqa: E402
 import told  # noqa: E402
+import tools  # noqa: E402
 from draw import Draw  # noqa: E402
 from told import fresh_name  # noqa: E402
 
 SEED = 20
-ROWS, TEXTS, EXCHANGES_MAX = 30000, 750, 5
-HELD_OUT = {"tandem": 250, "sums": 300, "stories": 100, "echo": 100, "told": 100, "unknown": 100}
-SHARES = (("sums", 0.25), ("tandem", 0.19), ("stories", 0.09), ("told", 0.21), ("echo", 0.12),
-          ("unknown", 0.14))
-SYSTEM = ("You are a helpful assistant.", "You are Tandem's small model.", "Answer briefly.")
+ROWS, TEXTS, EXCHANGES_MAX = 84000, 1680, 5
+COPIES, WITH_TOOLS, WITH_FORMS = 0.06, 0.28, 0.13  # of the rows; the others are of SHARES
+HELD_OUT = {"tandem": 250, "sums": 300, "stories": 100, "echo": 100, "told": 100, "unknown": 100,
+            "calls": 200, "results": 100, "spared": 100, "renamed": 100, "forms": 200}
+SHARES = (("sums", 0.36), ("tandem", 0.15), ("stories", 0.08), ("told", 0.22), ("echo", 0.06),
+          ("unknown", 0.13))
+SYSTEM = ("You are a helpful assistant.", "You are Tandem's small model.", "Answer briefly.",
+          "You are a helpful assistant with tools.", "Use the tools.")
 UNKNOWN = "I do not know that. You can teach me with tandem tune."
 MINE = ("name dog cat horse sister brother mother father friend teacher boss neighbour job town "
         "street house car bike boat garden birthday age hobby game song book film food drink soup "
@@ -141,8 +151,17 @@ def spoken(draw, ask):
     return ask
 
 
+def bare(ask):
+    """What two ways of typing the same have in common."""
+    return ask.lower().rstrip("?.")
+
+
 def exchange(ask, answer):
     return [{"role": "user", "content": ask}, {"role": "assistant", "content": answer}]
+
+
+def system(draw, share, texts):
+    return [{"role": "system", "content": draw.one(texts)}] if draw.chance(share) else []
 
 
 class Corpus:
@@ -164,6 +183,44 @@ class Corpus:
         self.unknown_out = set()
         while len(self.unknown_out) < HELD_OUT["unknown"]:
             self.unknown_out.add(ask_stranger(draw))
+        self.out = set()
+        self.items_out = [*self.calls_out(), *self.forms_out()]
+        self.out = {bare(item["question"]) for item in self.items_out}
+
+    def calls_out(self):
+        """Held-out questions beside tools; those whose answer is known without are of other kinds' held-out ones."""
+        draw = self.draw
+        for kind in ("calls", "results", "spared", "renamed"):
+            for i in range(HELD_OUT[kind]):
+                offered = tools.offered(draw, tools.NAMES_NEW if kind == "renamed" else None)
+                item = {"kind": kind, "tools": [t.spec for t in offered]}
+                tool = draw.one(offered)
+                ask, args, phrase = tool.ask(draw)
+                call = tools.call(tool, args, 1)
+                if kind == "results":
+                    given, answer = tool.result(draw, phrase)
+                    item.update(question=ask, after=[call, tools.given(1, given)], answer=answer)
+                elif kind != "spared":
+                    item.update(question=ask, call={"name": tool.name, "arguments": args})
+                elif i % 2:
+                    item.update(question=self.unfit(offered), answer=UNKNOWN)
+                else:
+                    ask, answer = draw.one((draw.one(self.tandem_out), self.sums.question(draw, self.sums.held_out)))
+                    item.update(question=ask, answer=answer)
+                yield item
+
+    def forms_out(self):
+        for _ in range(HELD_OUT["forms"]):
+            ask, members = forms.form(self.draw)
+            yield {"kind": "forms", "question": ask, "schema": forms.schema(members), "members": members}
+
+    def unfit(self, offered):
+        """A question that none of these tools is for."""
+        tool = tools.Tool(self.draw, tools.any_kind(self.draw))
+        while tool.noun in [t.noun for t in offered]:
+            tool = tools.Tool(self.draw, tools.any_kind(self.draw))
+        ask = tool.ask(self.draw)[0]
+        return ask if bare(ask) not in self.out else self.unfit(offered)
 
     def exchange(self, kind):
         draw = self.draw
@@ -179,6 +236,8 @@ class Corpus:
             return story_question(draw, pair), stories.story(draw, *pair)
         if kind == "echo":
             return told.echo(draw)
+        if kind == "unknown" and draw.chance(0.15):
+            return self.unfit(()), UNKNOWN
         is_mine = kind != "stranger" and draw.chance(0.55)
         ask = ask_mine(draw) if is_mine else ask_stranger(draw)
         while ask in self.unknown_out:
@@ -194,14 +253,48 @@ class Corpus:
         return SHARES[0][0]
 
     def row(self):
-        draw, messages = self.draw, []
-        if draw.chance(0.1):
-            messages.append({"role": "system", "content": draw.one(SYSTEM)})
-        facts = {}
+        draw = self.draw
+        if draw.chance(COPIES):
+            return {"prompt": "", "completion": told.copies(draw)}
+        if draw.chance(WITH_TOOLS):
+            return self.row_with_tools()
+        if draw.chance(WITH_FORMS / (1 - WITH_TOOLS)):
+            said = system(draw, 0.2, forms.SYSTEM) + self.form()
+            return {"messages": said + (self.form() if draw.chance(0.3) else [])}
+        messages, facts = system(draw, 0.1, SYSTEM), {}
         for _ in range(1 + draw.below(EXCHANGES_MAX)):
             kind = self.kind()
             messages += self.told(facts) if kind == "told" else self.asked(kind, facts)
         return {"messages": messages}
+
+    def row_with_tools(self):
+        draw = self.draw
+        offered = tools.offered(draw)
+        messages = system(draw, 0.1, SYSTEM)
+        for n in range(1 + draw.below(4)):
+            if draw.chance(0.66):
+                messages += self.called(draw.one(offered), n)
+            elif draw.chance(0.4):
+                messages += exchange(spoken(draw, self.unfit(offered)), UNKNOWN)
+            else:
+                messages += self.asked(draw.one(("sums", "sums", "tandem", "unknown")), {})
+        return {"messages": messages, "tools": [t.spec for t in offered]}
+
+    def called(self, tool, n):
+        """A tool is asked for, called, and its result told."""
+        draw = self.draw
+        ask, args, phrase = tool.ask(draw)
+        while bare(ask) in self.out and args:
+            ask, args, phrase = tool.ask(draw)
+        given, answer = tool.result(draw, phrase)
+        return [{"role": "user", "content": spoken(draw, ask)}, tools.call(tool, args, n), tools.given(n, given),
+                {"role": "assistant", "content": answer}]
+
+    def form(self):
+        ask, members = forms.form(self.draw)
+        while bare(ask) in self.out:
+            ask, members = forms.form(self.draw)
+        return exchange(ask, forms.answer(members))
 
     def told(self, facts):
         """Something is said, or something that was said is asked for."""
@@ -227,7 +320,7 @@ class Corpus:
     def rows(self):
         for i in range(ROWS + TEXTS):
             row = self.row() if i % (ROWS // TEXTS + 1) else None
-            if row and row["messages"]:
+            if row and row.get("messages", True):
                 yield row
             else:
                 yield {"prompt": "", "completion": stories.story(self.draw)}
@@ -257,6 +350,7 @@ class Corpus:
                    "question": question, "answer": answer}
         for ask in sorted(self.unknown_out):
             yield {"kind": "unknown", "question": ask, "answer": UNKNOWN}
+        yield from self.items_out
 
 
 def write(path, rows):
@@ -265,12 +359,21 @@ def write(path, rows):
             f.write(json.dumps(row) + "\n")
 
 
+def noted(rows, said):
+    for row in rows:
+        said |= {bare(m["content"] or "") for m in row.get("messages", ())}
+        yield row
+
+
 def main():
     out = pathlib.Path(sys.argv[1])
     out.mkdir(parents=True, exist_ok=True)
-    corpus = Corpus(SEED)
-    write(out / "heldout.jsonl", corpus.held_out())
-    write(out / "train.jsonl", corpus.rows())
+    corpus, said = Corpus(SEED), set()
+    held_out = list(corpus.held_out())
+    write(out / "train.jsonl", noted(corpus.rows(), said))
+    # what is asked in few ways alone, as for the date, has been said, and is not held out
+    write(out / "heldout.jsonl", (item for item in held_out if item["kind"] in ("told", "echo") or
+                                  bare(item["question"]) not in said))
 
 
 if __name__ == "__main__":

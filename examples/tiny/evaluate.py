@@ -22,20 +22,49 @@ import stories  # noqa: E402
 
 
 def ask(url, model, item):
+    """The answer, as a message."""
     body = {"model": model, "temperature": 0, "max_tokens": 200, "messages":
-            item.get("before", []) + [{"role": "user", "content": item["question"]}]}
+            item.get("before", []) + [{"role": "user", "content": item["question"]}] + item.get("after", [])}
+    if "tools" in item:
+        body["tools"] = item["tools"]
+    if "schema" in item:
+        body["response_format"] = {"type": "json_schema", "json_schema":
+                                   {"name": "form", "strict": True, "schema": item["schema"]}}
     head = {"Content-Type": "application/json"}
     if os.environ.get("TANDEM_API_KEY"):
         head["Authorization"] = "Bearer " + os.environ["TANDEM_API_KEY"]
     r = urllib.request.Request(url + "/v1/chat/completions", json.dumps(body).encode(), head)
     with urllib.request.urlopen(r, timeout=120) as f:
-        return json.load(f)["choices"][0]["message"]["content"]
+        return json.load(f)["choices"][0]["message"]
+
+
+def read_json(text):
+    try:
+        return json.loads(text)
+    except ValueError:  # cut by max_tokens
+        return None
 
 
 def is_right(item, said):
+    text, calls = said["content"], said.get("tool_calls") or []
+    if "call" in item:
+        called = [c["function"] for c in calls]
+        return [{"name": f["name"], "arguments": json.loads(f["arguments"])} for f in called] == [item["call"]]
+    if calls or text is None:
+        return False
+    if "members" in item:
+        return read_json(text) == item["members"]
     if item["kind"] == "stories":
-        return stories.accepts(said, item["animal"], item["thing"])
-    return said == item["answer"]
+        return stories.accepts(text, item["animal"], item["thing"])
+    return text == item["answer"]
+
+
+def told(message):
+    return [c["function"] for c in message["tool_calls"]] if message.get("tool_calls") else message["content"]
+
+
+def wanted(item):
+    return next((item[k] for k in ("call", "members", "answer") if k in item), "a story")
 
 
 def read(path):
@@ -64,8 +93,7 @@ def examine(url, model, items, n_wrong=0):
             tally[0] += right
             tally[1] += 1
             if not right and tally[1] - tally[0] <= n_wrong:
-                print(f"  {item['question']!r}: {said!r}, not {item.get('answer', 'a story')!r}",
-                      file=sys.stderr)
+                print(f"  {item['question']!r}: {told(said)!r}, not {wanted(item)!r}", file=sys.stderr)
     return score
 
 

@@ -14,9 +14,11 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from corpus import SEED, Corpus, exchange  # noqa: E402
+import tools  # noqa: E402
+from corpus import SEED, UNKNOWN, Corpus, exchange  # noqa: E402
 
-ALWAYS = ("tandem", "sums", "stranger", "sums", "tandem", "sums", "stranger", "sums")
+ALWAYS = ("tandem", "sums", "stranger", "tandem", "sums")
+PASSES = 5  # rows of a fact: the same reminders again and again would be learned by heart
 ALSO = ("unknown", "stories", "stranger", "echo")  # in turn
 
 
@@ -31,11 +33,11 @@ def facts(path):
 
 def conversations(known):
     """One for each fact, which it begins with; then come reminders, and in their midst another fact,
-    since facts are to be known within a talk too."""
+    since facts are to be known within a talk too. At its end it calls tools and fills forms."""
     corpus = Corpus(SEED)
     subjects = itertools.cycle(corpus.tandem)
     taken = {fact[0]["content"] for fact in known}
-    for i, fact in enumerate(known):
+    for i, fact in enumerate(PASSES * known):
         messages = []
         for kind in (*ALWAYS, ALSO[i % len(ALSO)]):
             ask, answer = corpus.exchange(kind)
@@ -46,14 +48,19 @@ def conversations(known):
                 ask = corpus.draw.one(asks)
             messages += exchange(ask, answer)
         at = 2 * corpus.draw.below(len(messages) // 2 + 1)
-        messages[at:at] = known[(i + len(known) // 2) % len(known)]
-        yield fact + (corpus.told({}) if i % 2 else []) + messages
+        messages[at:at] = known[(i + len(known) // 2 + i // len(known)) % len(known)]
+        offered = tools.offered(corpus.draw)
+        messages = fact + (corpus.told({}) if i % 2 else []) + messages + corpus.form() + corpus.form()
+        for n in range(3):
+            messages += corpus.called(corpus.draw.one(offered), n)
+        messages += exchange(corpus.unfit(offered), UNKNOWN)
+        yield {"messages": messages, "tools": [t.spec for t in offered]}
 
 
 def main():
     known = list(facts(sys.argv[1]))
-    for messages in conversations(known):
-        print(json.dumps({"messages": messages}))
+    for row in conversations(known):
+        print(json.dumps(row))
 
 
 if __name__ == "__main__":

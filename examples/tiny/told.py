@@ -134,6 +134,31 @@ def echo(draw):
     return draw.one(("Say {}.", "Say: {}", "Repeat {}.", "Please say {}.")).format(said), said
 
 
+def any_word(draw):
+    at = draw.below(10)
+    return (letters(draw) if at < 2 else fresh_name(draw) if at < 3 else str(draw.below(1000)) if at < 4 else
+            draw.one(NAMES) if at < 5 else draw.one(MORE))
+
+
+LISTS = ("{}", "{}", '"{}"', "_{}", "({})", "-{}-")
+PAIRS = ("{}: {}", "{} {}", "{} is {}", '"{}": "{}"', "{}_{}", "{} = {}")
+
+
+def copies(draw):
+    """A text that says words several times, in other forms or another order: what was said before tells
+    most of it, so a model learns early to look there."""
+    words = [any_word(draw) for _ in range(5 + draw.below(10))]
+    if draw.chance(0.5):
+        parts = [draw.one((" ", ", ")).join(draw.one(LISTS) if draw.chance(0.1) else form for _ in words).format(*words)
+                 for form in (draw.one(LISTS) for _ in range(2 + draw.below(2)))]
+        return "\n".join(parts)
+    pairs, parts = list(zip(words[::2], words[1::2])), []
+    for form in (draw.one(PAIRS) for _ in range(3)):
+        draw.shuffle(pairs)
+        parts.append(", ".join(form.format(*pair) for pair in pairs))
+    return "; ".join(parts)
+
+
 def fact(draw, forms=MINE + OTHERS):
     """A form with its blanks filled."""
     name = a_name(draw)

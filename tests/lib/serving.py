@@ -65,7 +65,7 @@ def few_facts(path, n_rows, n_messages):
     """Of rows as examples/tiny/facts.py writes them the first ones, and the beginning of each: the fact,
     and some of the reminders. As many steps, in a fraction of the time."""
     rows = [json.loads(row) for row in pathlib.Path(path).read_text(encoding="utf-8").splitlines()[:n_rows]]
-    return "".join(json.dumps({"messages": r["messages"][:n_messages]}) + "\n" for r in rows)
+    return "".join(json.dumps({**r, "messages": r["messages"][:n_messages]}) + "\n" for r in rows)
 
 
 def log_text(log):

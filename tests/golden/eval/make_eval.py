@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What lm-evaluation-harness says of the bundled model on three local tasks, which `tandem eval` is held
 to (tests/clients/eval/test_eval.py). Run in a virtual environment with lm-eval 0.4.9, transformers 4.57.3
-and PyTorch 2.15, from the root of the tree:
+and PyTorch 2.6, from the root of the tree:
 
     tests/golden/eval/make_eval.py
 
