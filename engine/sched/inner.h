@@ -61,13 +61,13 @@ struct sched {
     int32_t *state_free;     /* owned: [n_seat] states that no seat has; NULL: there are none */
     int64_t n_state_free;
     int64_t n_seat, n_run, n_part, n_decode, n_draft;
-    int64_t n_own; /* seats besides, for idle work that others leave none: see README.md */
-    int64_t n_press;                /* prompts that a step could hold a part of */
-    int64_t n_idle;                 /* sequences that run only where nobody else wants to */
-    int64_t idle_rows;              /* the most that a step of theirs may have now */
-    int64_t n_since;                /* steps of others since they had one, or came */
-    bool is_busy;                   /* there are others */
-    bool is_due;                    /* theirs is this step all the same */
+    int64_t n_own;     /* seats besides, for idle work that others leave none: see README.md */
+    int64_t n_press;   /* prompts that a step could hold a part of */
+    int64_t n_idle;    /* sequences that run only where nobody else wants to */
+    int64_t idle_rows; /* the most that a step of theirs may have now */
+    int64_t n_since;   /* steps of others since they had one, or came */
+    bool is_busy;      /* there are others */
+    bool is_due;       /* theirs is this step all the same */
     int64_t n_waiting, n_preempted; /* queued or parked: never ran; did */
     int64_t ahead;                  /* cells that a table should have room to grow by */
     int64_t clock;                  /* tokens run */

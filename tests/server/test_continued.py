@@ -28,8 +28,8 @@ from test_tuning import ANN, BOB, JOBS, KEYS, MODEL, Client  # noqa: E402
 TANDEM = os.environ.get("TANDEM_BIN", "build/tandem")
 ROWS = "".join(json.dumps(r) + "\n" for r in rows()).encode()
 HYPER = {"n_epochs": 2, "batch_size": 5, "learning_rate_multiplier": 30}
-FORM = {"lora_rank": 4, "lora_alpha": 12, "use_rslora": True, "target_modules": ["q_proj", "down_proj"],
-        "modules_to_save": ["embed_tokens"]}
+HALVES = {"lora_rank": 4, "lora_alpha": 12, "use_rslora": True, "target_modules": ["q_proj", "down_proj"]}
+FORM = {**HALVES, "modules_to_save": ["embed_tokens"]}
 
 
 def serve(tmp, *options):
@@ -41,8 +41,8 @@ def supervised(**hyper):
     return {"type": "supervised", "supervised": {"hyperparameters": {**HYPER, **hyper}}}
 
 
-def parent(c):
-    return c.done(c.job(c.file(ROWS), seed=1, method=supervised(**FORM)))
+def parent(c, form=FORM):
+    return c.done(c.job(c.file(ROWS), seed=1, method=supervised(**form)))
 
 
 def folder(tmp, name):
@@ -56,16 +56,16 @@ def weights(tmp, job):
     return (tmp / "data/adapters" / job["id"] / "adapter_model.safetensors").read_bytes()
 
 
-def goes_on(c, tmp, name):
+def goes_on(c, tmp, name, form=FORM):
     """The first step finds the model's own log-probabilities, to the bit; the form is the model's."""
     job = c.done(c.job(c.file(ROWS), model=name, seed=2, method=supervised(row_logprobs=True)))
     assert job["model"] == name, job
-    assert all(job["hyperparameters"][k] == v for k, v in FORM.items() if k != "target_modules"), job
-    assert sorted(job["hyperparameters"]["target_modules"]) == sorted(FORM["target_modules"]), job
+    assert all(job["hyperparameters"][k] == v for k, v in form.items() if k != "target_modules"), job
+    assert sorted(job["hyperparameters"]["target_modules"]) == sorted(form["target_modules"]), job
     config = json.loads((tmp / "data/adapters" / job["id"] / "adapter_config.json").read_text())
     assert config["r"] == 4 and config["lora_alpha"] == 12 and config["use_rslora"], config
-    assert sorted(config["target_modules"]) == sorted(FORM["target_modules"]), config
-    assert config["modules_to_save"] == FORM["modules_to_save"], config
+    assert sorted(config["target_modules"]) == sorted(form["target_modules"]), config
+    assert config["modules_to_save"] == form.get("modules_to_save"), config
     assert job["fine_tuned_model"].startswith("ft:tiny:tandem:"), job
     events = c.get(f"{JOBS}/{job['id']}/events?limit=100").json["data"]
     assert any(name in e["message"] and "goes on from" in e["message"] for e in events), events
@@ -192,14 +192,15 @@ def lost(tmp, name):
 
 
 def over_ranks(tmp):
-    """Each rank has its part of the model's values, and of those that are compared with."""
+    """Each rank has its part of the model's values, and of those that are compared with. Of a matrix that is
+    whole none has (modules_to_save is refused)."""
     (tmp / "keys").write_text(KEYS)
     (tmp / "keys").chmod(0o600)
     with serve(tmp, "--tp", "2") as s:
         c = Client(s, ANN)
-        name = parent(c)["fine_tuned_model"]
+        name = parent(c, HALVES)["fine_tuned_model"]
         prefers(c, name)
-        return goes_on(c, tmp, name)
+        return goes_on(c, tmp, name, HALVES)
 
 
 def main():
