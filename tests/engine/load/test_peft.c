@@ -179,7 +179,7 @@ static void refused_by_name(void **state)
         {"{" LIST ",\"lora_bias\":true}", "lora_bias", ERR_UNSUPPORTED},
         {"{" LIST ",\"bias\":\"all\"}", "bias", ERR_UNSUPPORTED},
         {"{" LIST ",\"bias\":\"lora_only\"}", "lora_only", ERR_UNSUPPORTED},
-        {"{" LIST ",\"modules_to_save\":[\"lm_head\"]}", "modules_to_save", ERR_UNSUPPORTED},
+        {"{" LIST ",\"modules_to_save\":\"x\"}", "modules_to_save", ERR_BAD_INPUT},
         {"{" LIST ",\"layer_replication\":[[0,1]]}", "layer_replication", ERR_UNSUPPORTED},
         {"{" LIST ",\"trainable_token_indices\":[1]}", "trainable_token", ERR_UNSUPPORTED},
         {"{" LIST ",\"target_parameters\":\"x\"}", "target_parameters", ERR_BAD_INPUT},

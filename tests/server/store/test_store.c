@@ -425,7 +425,7 @@ static void older_form(void **state)
     run_sql(
         "ALTER TABLE tuned DROP COLUMN is_full; DROP TABLE gone; DROP TABLE home; DROP TABLE shared;"
         "ALTER TABLE tuned DROP COLUMN fingerprint; ALTER TABLE job DROP COLUMN fingerprint; "
-        "ALTER TABLE file DROP COLUMN is_dropped; ALTER TABLE job DROP COLUMN grader; "
+        "DROP INDEX file_dropped; ALTER TABLE file DROP COLUMN is_dropped; ALTER TABLE job DROP COLUMN grader; "
         "DROP TABLE response; DROP TABLE response_sum; DROP TABLE batch; "
         "DROP TABLE loop_session; DROP TABLE loop_model; DROP TABLE loop_request; "
         "DROP TABLE loop_weights; DROP TABLE loop_sampler; DROP TABLE loop_sum; "
