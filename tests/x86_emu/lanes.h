@@ -143,6 +143,24 @@ EMU __m512i _mm512_permutexvar_epi8(__m512i at, __m512i a)
     return (__m512i)__builtin_shuffle((emu_u8)a, (emu_u8)at);
 }
 
+/* In each of its fourths by itself. */
+EMU __m512i _mm512_shuffle_epi8(__m512i a, __m512i at)
+{
+    emu_u8 all, to = (emu_u8)at;
+    for (int i = 0; i < 64; i++)
+        all[i] = to[i] & 0x80 ? 0 : ((emu_u8)a)[(i & ~15) + (to[i] & 15)];
+    return (__m512i)all;
+}
+
+EMU __m512i _mm512_set4_epi32(int d, int c, int b, int a)
+{
+    const int word[4] = {a, b, c, d};
+    emu_u32 all;
+    for (int i = 0; i < 16; i++)
+        all[i] = (uint32_t)word[i % 4];
+    return (__m512i)all;
+}
+
 EMU __m512 _mm512_permutexvar_ps(__m512i at, __m512 a)
 {
     return (__m512)__builtin_shuffle((emu_u32)a, (emu_u32)at);
