@@ -81,6 +81,20 @@ static int split_name(const struct weight *w, char *module, bool *is_a, struct e
     return 0;
 }
 
+/* Rows [row, row + n_row), all of them finite. */
+static int read_rows(const struct weight *w, int64_t row, int64_t n_row, float *x, struct err *e)
+{
+    int64_t n = n_row * weight_row_len(w);
+    float zero = 0;
+    if (weight_read_f32(w, row, n_row, x, e))
+        return -1;
+    for (int64_t i = 0; i < n; i++)
+        zero += x[i] * 0.0f; /* NaN once a number is not finite */
+    return isnan(zero) ? err_set(e, ERR_BAD_INPUT, "%s: %.200s: holds numbers that are not finite",
+                                 PEFT_TENSORS_NAME, w->t->name)
+                       : 0;
+}
+
 /* ---- matrices that are whole ---------------------------------------------------------------- */
 
 /* "base_model.model.MODULE.weight" of one that an adapter may have; -1: it is none of these. */
@@ -168,15 +182,7 @@ static int check_saved(struct adapter_files *f, struct err *e)
 int adapter_saved_read(const struct adapter_files *f, enum saved s, int64_t row, int64_t n_row,
                        float *x, struct err *e)
 {
-    int64_t n = n_row * weight_row_len(f->saved[s]);
-    float zero = 0;
-    if (weight_read_f32(f->saved[s], row, n_row, x, e))
-        return -1;
-    for (int64_t i = 0; i < n; i++)
-        zero += x[i] * 0.0f; /* NaN once a number is not finite */
-    return isnan(zero) ? err_set(e, ERR_BAD_INPUT, "%s: %.200s: holds numbers that are not finite",
-                                 PEFT_TENSORS_NAME, f->saved[s]->t->name)
-                       : 0;
+    return read_rows(f->saved[s], row, n_row, x, e);
 }
 
 /* ---- halves --------------------------------------------------------------------------------- */
@@ -452,16 +458,9 @@ double adapter_files_scale(const struct adapter_files *f, const struct adapter_h
 static float *read_tensor(const struct weight *w, struct err *e)
 {
     size_t n = (size_t)(weight_rows(w) * weight_row_len(w));
-    float *x = try_alloc(n, sizeof *x, w->t->name, e), zero = 0;
-    if (!x || weight_read_f32(w, 0, weight_rows(w), x, e))
-        goto fail;
-    for (size_t i = 0; i < n; i++)
-        zero += x[i] * 0.0f; /* NaN once a number is not finite */
-    if (!isnan(zero))
+    float *x = try_alloc(n, sizeof *x, w->t->name, e);
+    if (x && read_rows(w, 0, weight_rows(w), x, e) == 0)
         return x;
-    err_set(e, ERR_BAD_INPUT, "%s: %.200s: holds numbers that are not finite", PEFT_TENSORS_NAME,
-            w->t->name);
-fail:
     mem_free(x);
     return NULL;
 }

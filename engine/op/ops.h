@@ -92,9 +92,9 @@ struct op_collect_attr;
 struct op_spread_attr;
 
 struct val op_embed(struct builder *b, enum op_ids ids, const struct param *table);
-/* Id 0 is row `from` of the table. */
 /* By token, of the table that adapters may have for themselves. */
 struct val op_embed_tokens(struct builder *b, const struct param *table);
+/* Id 0 is row `from` of the table. */
 struct val op_embed_from(struct builder *b, enum op_ids ids, const struct param *table,
                          int32_t from);
 struct val op_slice(struct builder *b, struct val x, int64_t lo, int64_t n);

@@ -12,7 +12,7 @@
 #include "kernels/x86/block_avx2.h"
 #include "kernels/x86/linear_q8_avx2.h"
 
-enum { PAIRS = K_Q8_GROUP / 2, VECTORS = K_NR / 8, ROWS = 2 };
+enum { PAIRS = K_Q8_GROUP / 2, VECTORS = Q8_VECTORS, ROWS = 2 };
 
 /* [pair of inputs][output][2] */
 typedef int16_t opened[PAIRS][K_NR][2];
@@ -90,41 +90,19 @@ Q8_INLINE void group_joins(enum k_type type, int h, const struct q8_call *q, __m
     }
 }
 
-Q8_INLINE void few_rows(enum k_type type, int h, const struct q8_call *first, int64_t m, int64_t n)
-{
-    struct q8_call q = *first;
-    __m256 t[2][VECTORS];
-#pragma GCC unroll 8
-    for (int i = 0; i < h * VECTORS; i++)
-        t[i / VECTORS][i % VECTORS] = _mm256_load_ps(q.total + i * 8);
-    for (int64_t g = 0; g < n; g++, q8_next_group(type, m, &q))
-        group_joins(type, h, &q, t);
-#pragma GCC unroll 8
-    for (int i = 0; i < h * VECTORS; i++)
-        _mm256_store_ps(q.total + i * 8, t[i / VECTORS][i % VECTORS]);
-}
-
-Q8_INLINE void few(enum k_type type, const struct q8_call *q, int64_t m, int64_t n)
-{
-    if (q->h == 1)
-        few_rows(type, 1, q, m, n);
-    else
-        few_rows(type, 2, q, m, n);
-}
-
 static void few_int8(const struct q8_call *q, int64_t m, int64_t n)
 {
-    few(K_INT8, q, m, n);
+    q8_few(K_INT8, group_joins, q, m, n);
 }
 
 static void few_int8g(const struct q8_call *q, int64_t m, int64_t n)
 {
-    few(K_INT8G, q, m, n);
+    q8_few(K_INT8G, group_joins, q, m, n);
 }
 
 static void few_int8c(const struct q8_call *q, int64_t m, int64_t n)
 {
-    few(K_INT8C, q, m, n);
+    q8_few(K_INT8C, group_joins, q, m, n);
 }
 
 /* ---- more rows ------------------------------------------------------------------------------- */

@@ -14,7 +14,7 @@
 
 #include "kernels/x86/linear_q8_avx2.h"
 
-enum { QUADS = K_Q8_GROUP / 4, VECTORS = K_NR / 8, ROWS = 3 };
+enum { QUADS = K_Q8_GROUP / 4, VECTORS = Q8_VECTORS, ROWS = 3 };
 
 /* [quad of inputs][output][4] */
 typedef uint8_t opened[QUADS][K_NR][4];
@@ -201,41 +201,19 @@ Q8_INLINE void group_joins(enum k_type type, int h, const struct q8_call *q, __m
     }
 }
 
-Q8_INLINE void few_rows(enum k_type type, int h, const struct q8_call *first, int64_t m, int64_t n)
-{
-    struct q8_call q = *first;
-    __m256 t[2][VECTORS];
-#pragma GCC unroll 8
-    for (int i = 0; i < h * VECTORS; i++)
-        t[i / VECTORS][i % VECTORS] = _mm256_load_ps(q.total + i * 8);
-    for (int64_t g = 0; g < n; g++, q8_next_group(type, m, &q))
-        group_joins(type, h, &q, t);
-#pragma GCC unroll 8
-    for (int i = 0; i < h * VECTORS; i++)
-        _mm256_store_ps(q.total + i * 8, t[i / VECTORS][i % VECTORS]);
-}
-
-Q8_INLINE void few(enum k_type type, const struct q8_call *q, int64_t m, int64_t n)
-{
-    if (q->h == 1)
-        few_rows(type, 1, q, m, n);
-    else
-        few_rows(type, 2, q, m, n);
-}
-
 void q8_few_int4_avx2(const struct q8_call *q, int64_t m, int64_t n)
 {
-    few(K_INT4, q, m, n);
+    q8_few(K_INT4, group_joins, q, m, n);
 }
 
 void q8_few_int4k_avx2(const struct q8_call *q, int64_t m, int64_t n)
 {
-    few(K_INT4K, q, m, n);
+    q8_few(K_INT4K, group_joins, q, m, n);
 }
 
 void q8_few_int6k_avx2(const struct q8_call *q, int64_t m, int64_t n)
 {
-    few(K_INT6K, q, m, n);
+    q8_few(K_INT6K, group_joins, q, m, n);
 }
 
 /* ---- more rows ------------------------------------------------------------------------------- */
