@@ -175,8 +175,10 @@ class Ollama:
 
     def case_tools(self):
         """Catches: a call that is not its chat's, arguments that are a string or come in pieces."""
-        n = 0
-        for seed in range(6):
+        n = most = 0
+        for seed in range(40):
+            if seed >= 6 and most > 1:  # texts are the CPU's: which of them has two calls is not known
+                break
             ask = {"tools": TOOLS, "think": False}
             a = self.good(options={"seed": seed, "num_predict": 1200}, **ask)
             c, _ = self.chat(seed=seed, max_tokens=1200, tools=TOOLS, enable_thinking=False)
@@ -187,6 +189,7 @@ class Ollama:
             assert [x["function"]["index"] for x in calls] == list(range(len(calls))), calls
             assert plain(self.streamed(options={"seed": seed, "num_predict": 1200}, **ask)) == plain(a)
             n += len(calls)
+            most = max(most, len(calls))
         assert n, "no calls"
 
     def case_results(self):

@@ -119,7 +119,7 @@ static void put_file(struct world *w, const char *id, const char *text)
 static void put_rows(struct world *w, const char *id, int n)
 {
     struct buf b;
-    buf_init(&b, 8 << 20);
+    buf_init(&b, 32 << 20);
     for (int i = 0; i < n; i++)
         buf_printf(&b,
                    "{\"messages\":[{\"role\":\"user\",\"content\":\"What is number %d?\"},"
@@ -737,7 +737,7 @@ static void one_thread_looks_for_what_is_left(void **state)
 static void long_files_are_left(void **state)
 {
     struct world *w = *state;
-    put_rows(w, "file-long", 30000);
+    put_rows(w, "file-long", 200000); /* seconds to read, far more than to be told to stop */
     put_job(w, "ftjob-long", "file-long", 1);
     wait_for_event(w, "ftjob-long", "Validating");
     jobs_end(w);
