@@ -16,8 +16,9 @@
 #include "kernels/x86/block.h"
 
 enum {
-    Q8_ROWS = 64,                            /* that a group's codes pass: 8 KB of totals */
-    Q8_CODES_MAX = K_Q8_GROUP / 2 * 2 * K_NR /* bytes of a panel's group, not nested */
+    Q8_ROWS = 64,                             /* that a group's codes pass: 8 KB of totals */
+    Q8_CODES_MAX = K_Q8_GROUP / 2 * 2 * K_NR, /* bytes of a panel's group, not nested */
+    Q8_AHEAD_BYTES = 2 << 10                  /* some groups */
 };
 
 /* Some rows over a group of a panel. */
@@ -57,6 +58,21 @@ static inline __attribute__((always_inline)) void q8_next_group(enum k_type type
         q->codes += codes.bytes;
     else
         q->scale += format_stream(type, 1).bytes;
+}
+
+/* Few rows wait for memory: a group asks for the lines that one further on has. They are asked for
+ * in the order that they stand in, so that none is left out: what a block has before its codes is
+ * as much of the stream as they are. */
+static inline __attribute__((always_inline)) void q8_ask(enum k_type type, const struct q8_call *q)
+{
+    const struct k_stream codes = format_stream(type, 0);
+    const int64_t bytes = K_Q8_GROUP * codes.bytes / codes.inputs;
+    const char *at = q->codes + Q8_AHEAD_BYTES;
+    if (format_is_nested(type))
+        at += q->at / K_Q8_GROUP * bytes;
+#pragma GCC unroll 16
+    for (int64_t i = 0; i < bytes; i += LINE_BYTES)
+        __builtin_prefetch(at + i);
 }
 
 void linear_q8_run(const struct q8_isa *isa, const struct k_linear *a, const struct k_slice *s);

@@ -28,8 +28,10 @@ Q8_INLINE void q8_few_rows(enum k_type type, q8_joins *joins, int h, const struc
 #pragma GCC unroll 8
     for (int i = 0; i < h * Q8_VECTORS; i++)
         t[i / Q8_VECTORS][i % Q8_VECTORS] = _mm256_load_ps(q.total + i * 8);
-    for (int64_t g = 0; g < n; g++, q8_next_group(type, m, &q))
+    for (int64_t g = 0; g < n; g++, q8_next_group(type, m, &q)) {
+        q8_ask(type, &q);
         joins(type, h, &q, t);
+    }
 #pragma GCC unroll 8
     for (int i = 0; i < h * Q8_VECTORS; i++)
         _mm256_store_ps(q.total + i * 8, t[i / Q8_VECTORS][i % Q8_VECTORS]);

@@ -51,20 +51,6 @@ TILE_INLINE void quad_at(enum k_type type, const struct q8_call *q, int i, __m51
         quad_int8(type, q->codes + i * 2 * TILE_INT8_STEP_BYTES, w);
 }
 
-/* A row alone waits for memory: a line or two for each quad of inputs is asked for some groups
- * before it is read, beside what the hardware finds by itself. */
-TILE_INLINE void ask(enum k_type type, const struct q8_call *q, int i)
-{
-    if (format_is_nested(type)) {
-        tile_nested_ask(type, q->codes, q->at + 4 * i);
-        return;
-    }
-    const char *at = q->codes + TILE_AHEAD_BYTES + i * 2 * format_stream(type, 0).bytes;
-    _mm_prefetch(at, _MM_HINT_T0);
-    if (type != K_INT4)
-        _mm_prefetch(at + LINE_BYTES, _MM_HINT_T0);
-}
-
 /* By how much codes are above what they count: a power of two. */
 TILE_INLINE int above_bits(enum k_type type)
 {
@@ -123,7 +109,6 @@ TILE_INLINE void part_sums(enum k_type type, int h, int part, int n, const __m51
             open[0] = w[i][0];
             open[1] = w[i][1];
         } else {
-            ask(type, q, i);
             quad_at(type, q, i, open);
         }
 #pragma GCC unroll 4
@@ -177,11 +162,11 @@ TILE_INLINE void rows_open(enum k_type type, int h, int64_t r, const __m512i (*w
 
 TILE_INLINE void group(enum k_type type, const struct q8_call *q)
 {
+    q8_ask(type, q);
     const struct q8_scales s = scales_of(type, q);
     __m512i w[QUADS][2];
 #pragma GCC unroll 8
     for (int i = 0; i < QUADS; i++) {
-        ask(type, q, i);
         quad_at(type, q, i, w[i]);
     }
     int64_t r = 0;
@@ -205,6 +190,7 @@ TILE_INLINE void few_rows(enum k_type type, int h, const struct q8_call *first, 
     __m512 t[ROWS * 2];
     tile_load(h * 2, t, q.total);
     for (int64_t g = 0; g < n; g++, q8_next_group(type, m, &q)) {
+        q8_ask(type, &q);
         const struct q8_scales s = scales_of(type, &q);
         rows_group(type, h, NULL, &s, &q, t);
     }
