@@ -151,7 +151,8 @@ TILE_INLINE void tile_nested_weights(enum k_type type, const char *block, int64_
         code[1] = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(tile_bytes(at + 16)));
     } else {
         __m512i both = _mm512_cvtepu8_epi32(tile_bytes(block + nested_low_at(type, i)));
-        code[0] = _mm512_cvtepi32_ps(_mm512_and_si512(both, _mm512_set1_epi32(15)));
+        /* looked up by a lane's lower four bits: one step in place of two */
+        code[0] = _mm512_permutexvar_ps(both, _mm512_cvtepi32_ps(tile_lanes()));
         code[1] = _mm512_cvtepi32_ps(_mm512_srli_epi32(both, 4));
     }
     w[0] = _mm512_fmsub_ps(s->scale[0], code[0], s->min[0]);
