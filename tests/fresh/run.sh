@@ -1,13 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Proves the two commands on a bare machine: makes a Debian 12 root with nothing but make, git and
+# Proves the two commands on a bare machine: makes a Debian root with nothing but make, git and
 # certificates, clones this tree's HEAD into it, and runs `make run` and `make test` there, timed.
 # Against the server that `make run` starts it follows the README's quick start: a question, which the
 # model cannot answer, a fine-tuning job, and the question again.
 #
 #     tests/fresh/run.sh [FOLDER]        root is needed; FOLDER (a new one under /var/tmp) is removed
 #     KEEP=1 tests/fresh/run.sh ...      leaves the folder
+#     SUITE=trixie tests/fresh/run.sh    Debian 13, in place of 12
+#     FIRST=1 tests/fresh/run.sh         ends behind the quick start
 #
 # The mirror, the proxies and the name service are this machine's own. Mounts are made in a mount
 # namespace of their own, so that none outlives this script, however it ends.
@@ -23,7 +25,7 @@ if [ "${1:-}" != --inside ]; then
     exit
 fi
 root=$2
-suite=bookworm
+suite=${SUITE:-bookworm}
 
 # shellcheck disable=SC2016
 mirror=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Created-By: Packages' |
@@ -76,6 +78,7 @@ quick_start() {
 }
 status=0
 quick_start || status=1
+[ -z "${FIRST:-}" ] || exit $status
 timed "make test" || status=1
 in_root "make clean"
 timed "make" || status=1
