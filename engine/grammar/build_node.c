@@ -75,6 +75,7 @@ struct lead {
 
 typedef LIST(struct lead) lead_list;
 
+/* Into lists that keep their room from one state to the next: a large automaton's are many. */
 static void leads_of(struct build *d, const struct dfa *a, uint32_t at, lead_list *out,
                      uint32_t *slot)
 {
@@ -86,7 +87,11 @@ static void leads_of(struct build *d, const struct dfa *a, uint32_t at, lead_lis
             continue;
         if (slot[to] >= out->n || out->at[slot[to]].to != to) {
             slot[to] = out->n;
-            list_push(d->b, out, (struct lead){.to = to});
+            if (!budget_grow(d->b, (void **)&out->at, &out->cap, out->n + 1, sizeof *out->at))
+                return;
+            struct lead *l = &out->at[out->n++];
+            l->to = to;
+            l->set.n = 0;
         }
         if (!d->b->failed)
             charset_add(d->b, &out->at[slot[to]].set, a->span[i].lo, a->span[i].hi);
@@ -100,13 +105,14 @@ uint32_t build_dfa(struct build *d, enum spelling how, const struct dfa *a, uint
     uint32_t *pc = budget_alloc(d->b, a->n_state + 1, sizeof *pc);
     uint32_t *slot = budget_alloc(d->b, a->n_state + 1, sizeof *slot);
     lead_list lead = {0};
+    struct fan f = {0};
+    LIST(uint32_t) target = {0};
     if (a->n_state == 0)
         return PROGRAM_FAIL;
     for (uint32_t i = 0; i < a->n_state && !d->b->failed; i++)
         pc[i] = build_loop(d);
     for (uint32_t i = 0; i < a->n_state && !d->b->failed; i++) {
-        struct fan f = {0};
-        LIST(uint32_t) target = {0};
+        f.range.n = target.n = 0;
         leads_of(d, a, i, &lead, slot);
         for (uint32_t k = 0; k < lead.n && !d->b->failed; k++) {
             uint32_t rest = build_set(d, how, &lead.at[k].set, &f, pc[lead.at[k].to]);

@@ -186,21 +186,22 @@ static uint32_t rule_of(struct build *d, enum spelling how, const struct charset
     return rule;
 }
 
-/* True where a character is written by its one byte. */
+/* Of the set what is written by its one byte. */
 static void add_plain(struct build *d, enum spelling how, const struct charset *s, struct fan *f,
                       uint32_t next)
 {
-    struct charset plain = {0};
-    if (how == SPELL_PLAIN) {
-        charset_add(d->b, &plain, 0, 0x7f);
-    } else {
-        charset_add(d->b, &plain, 0x20, '"' - 1);
-        charset_add(d->b, &plain, '"' + 1, '\\' - 1);
-        charset_add(d->b, &plain, '\\' + 1, 0x7f);
-    }
-    plain = charset_and(d->b, s, &plain);
-    for (uint32_t i = 0; i < plain.n; i++)
-        fan_add(d, f, (uint8_t)plain.at[i].lo, (uint8_t)plain.at[i].hi, next);
+    static const struct char_range plain[] = {{0, 0x7f}}, json[] = {{0x20, '"' - 1},
+                                                                    {'"' + 1, '\\' - 1},
+                                                                    {'\\' + 1, 0x7f}};
+    const struct char_range *is = how == SPELL_PLAIN ? plain : json;
+    uint32_t n = how == SPELL_PLAIN ? 1 : 3;
+    for (uint32_t i = 0; i < s->n && s->at[i].lo <= 0x7f; i++)
+        for (uint32_t k = 0; k < n; k++) {
+            uint32_t lo = s->at[i].lo > is[k].lo ? s->at[i].lo : is[k].lo;
+            uint32_t hi = s->at[i].hi < is[k].hi ? s->at[i].hi : is[k].hi;
+            if (lo <= hi)
+                fan_add(d, f, (uint8_t)lo, (uint8_t)hi, next);
+        }
 }
 
 static bool needs_rule(enum spelling how, const struct charset *s)

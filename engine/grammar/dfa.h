@@ -34,6 +34,9 @@ enum dfa_op { DFA_AND, DFA_BUT_NOT };
 /* NULL when the budget fails. `whole`: the text matches as a whole; else anywhere in it. */
 struct dfa *dfa_of(struct budget *b, struct node *n, bool whole);
 struct dfa *dfa_combine(struct budget *b, enum dfa_op op, const struct dfa *x, const struct dfa *y);
+/* DFA_AND; *is_full: it needs more states than `most`, and there is none. */
+struct dfa *dfa_both_within(struct budget *b, const struct dfa *x, const struct dfa *y,
+                            uint32_t most, bool *is_full);
 /* Of its texts those of min to max characters (UINT32_MAX: any number). */
 struct dfa *dfa_lengths(struct budget *b, const struct dfa *x, uint32_t min, uint32_t max);
 struct dfa *dfa_any(struct budget *b);
@@ -42,5 +45,7 @@ bool dfa_accepts(const struct dfa *d, const char *text, size_t len);
 
 /* For the files that make them: drops states that lead nowhere or are led to by none. */
 struct dfa *dfa_trim(struct budget *b, struct dfa *d);
+/* The same texts with the fewest states. */
+struct dfa *dfa_least(struct budget *b, const struct dfa *d);
 
 #endif

@@ -16,6 +16,8 @@ struct product {
     struct budget *b;
     struct map known;
     LIST(struct pair) state;
+    uint32_t most;
+    bool is_full;
 };
 
 /* The number of a pair, new or known. */
@@ -24,10 +26,9 @@ static uint32_t pair_number(struct product *p, struct pair s)
     uintptr_t known = (uintptr_t)map_get(&p->known, &s, sizeof s);
     if (known)
         return (uint32_t)(known - 1);
-    if (p->state.n >= p->b->max_states) {
-        budget_too_many_states(p->b);
+    p->is_full |= p->state.n >= p->most;
+    if (p->is_full)
         return DFA_DEAD;
-    }
     budget_charge(p->b, 64);
     if (!list_push(p->b, &p->state, s))
         return DFA_DEAD;
@@ -83,6 +84,56 @@ struct dfa *dfa_trim(struct budget *b, struct dfa *d)
     return b->failed ? NULL : d;
 }
 
+/* Numbers states by their part and those that they lead to; how many parts that makes. */
+static uint32_t split(struct budget *b, const struct dfa *d, const uint32_t *part, uint32_t *finer)
+{
+    struct map known;
+    uint32_t n = 0, *key = budget_alloc(b, d->n_class + 1, sizeof *key);
+    map_init(&known);
+    for (uint32_t i = 0; i < d->n_state && budget_tick(b, d->n_class); i++) {
+        const uint32_t *next = d->next + (size_t)i * d->n_class;
+        key[0] = part[i];
+        for (uint32_t c = 0; c < d->n_class; c++)
+            key[1 + c] = next[c] == DFA_DEAD ? DFA_DEAD : part[next[c]];
+        size_t bytes = (d->n_class + 1) * sizeof *key;
+        uintptr_t at = (uintptr_t)map_get(&known, key, bytes);
+        if (!at)
+            map_put(&known, key, bytes, (void *)(at = (uintptr_t)++n));
+        finer[i] = (uint32_t)at - 1;
+    }
+    map_release(&known);
+    return n;
+}
+
+struct dfa *dfa_least(struct budget *b, const struct dfa *d)
+{
+    uint32_t *part = budget_alloc(b, d->n_state + 1, sizeof *part);
+    uint32_t *finer = budget_alloc(b, d->n_state + 1, sizeof *finer), n = 0, n_was;
+    struct dfa *out = BUDGET_NEW(b, struct dfa);
+    for (uint32_t i = 0; i < d->n_state; i++)
+        part[i] = d->accepts[i];
+    do {
+        n_was = n;
+        n = split(b, d, part, finer);
+        memcpy(part, finer, d->n_state * sizeof *part);
+    } while (n > n_was && !b->failed);
+    if (b->failed)
+        return NULL;
+    *out = *d;
+    out->n_state = n;
+    out->next = budget_alloc(b, (size_t)n * d->n_class + 1, sizeof *out->next);
+    out->accepts = budget_alloc(b, n + 1, sizeof *out->accepts);
+    out->start = n ? part[d->start] : 0;
+    for (uint32_t i = 0; i < d->n_state; i++) {
+        out->accepts[part[i]] = d->accepts[i];
+        for (uint32_t c = 0; c < d->n_class; c++) {
+            uint32_t to = d->next[(size_t)i * d->n_class + c];
+            out->next[(size_t)part[i] * d->n_class + c] = to == DFA_DEAD ? to : part[to];
+        }
+    }
+    return out;
+}
+
 /* The spans of both, cut where either is; the classes are pairs of theirs. */
 static void join_spans(struct product *p, struct dfa *out, const struct dfa *x, const struct dfa *y,
                        struct pair **cls)
@@ -107,9 +158,11 @@ static uint32_t go(const struct dfa *d, uint32_t at, uint32_t cls)
     return at == DFA_DEAD ? at : d->next[(size_t)at * d->n_class + cls];
 }
 
-struct dfa *dfa_combine(struct budget *b, enum dfa_op op, const struct dfa *x, const struct dfa *y)
+/* Of both: *is_full where that takes more pairs than `most`, and NULL. */
+static struct dfa *combine(struct budget *b, enum dfa_op op, const struct dfa *x,
+                           const struct dfa *y, uint32_t most, bool *is_full)
 {
-    struct product classes = {.b = b}, p = {.b = b};
+    struct product classes = {.b = b, .most = UINT32_MAX}, p = {.b = b, .most = most};
     struct pair *cls = NULL;
     LIST(uint32_t) next = {0};
     LIST(bool) accepts = {0};
@@ -119,7 +172,7 @@ struct dfa *dfa_combine(struct budget *b, enum dfa_op op, const struct dfa *x, c
     join_spans(&classes, d, x, y, &cls);
     if (!dfa_is_empty(x) && !b->failed)
         pair_number(&p, (struct pair){x->start, dfa_is_empty(y) ? DFA_DEAD : y->start});
-    for (uint32_t i = 0; i < p.state.n && budget_tick(b, d->n_class); i++) {
+    for (uint32_t i = 0; i < p.state.n && !p.is_full && budget_tick(b, d->n_class); i++) {
         struct pair s = p.state.at[i];
         bool in_y = s.y != DFA_DEAD && y->accepts[s.y];
         list_push(b, &accepts, x->accepts[s.x] && in_y == (op == DFA_AND));
@@ -132,15 +185,31 @@ struct dfa *dfa_combine(struct budget *b, enum dfa_op op, const struct dfa *x, c
     }
     map_release(&classes.known);
     map_release(&p.known);
+    *is_full = p.is_full;
     d->n_state = p.state.n;
     d->next = next.at;
     d->accepts = accepts.at;
-    return b->failed ? NULL : dfa_trim(b, d);
+    return b->failed || p.is_full ? NULL : dfa_trim(b, d);
+}
+
+struct dfa *dfa_combine(struct budget *b, enum dfa_op op, const struct dfa *x, const struct dfa *y)
+{
+    bool is_full;
+    struct dfa *d = combine(b, op, x, y, b->max_states, &is_full);
+    if (is_full)
+        budget_too_many_states(b);
+    return d;
+}
+
+struct dfa *dfa_both_within(struct budget *b, const struct dfa *x, const struct dfa *y,
+                            uint32_t most, bool *is_full)
+{
+    return combine(b, DFA_AND, x, y, most, is_full);
 }
 
 struct dfa *dfa_lengths(struct budget *b, const struct dfa *x, uint32_t min, uint32_t max)
 {
-    struct product p = {.b = b};
+    struct product p = {.b = b, .most = b->max_states};
     LIST(uint32_t) next = {0};
     LIST(bool) accepts = {0};
     uint32_t top = max == UINT32_MAX ? min : max + 1; /* counts from here on are alike */
@@ -149,7 +218,7 @@ struct dfa *dfa_lengths(struct budget *b, const struct dfa *x, uint32_t min, uin
     map_init(&p.known);
     if (!dfa_is_empty(x))
         pair_number(&p, (struct pair){x->start, 0});
-    for (uint32_t i = 0; i < p.state.n && budget_tick(b, d->n_class); i++) {
+    for (uint32_t i = 0; i < p.state.n && !p.is_full && budget_tick(b, d->n_class); i++) {
         struct pair s = p.state.at[i];
         uint32_t more = s.y < top ? s.y + 1 : top;
         list_push(b, &accepts, x->accepts[s.x] && s.y >= min && s.y <= max);
@@ -161,6 +230,8 @@ struct dfa *dfa_lengths(struct budget *b, const struct dfa *x, uint32_t min, uin
         }
     }
     map_release(&p.known);
+    if (p.is_full)
+        budget_too_many_states(b);
     d->n_state = p.state.n;
     d->start = 0;
     d->next = next.at;

@@ -12,9 +12,8 @@
 
 #include "engine/base/buf.h"
 #include "engine/grammar/json_text.h"
+#include "engine/grammar/multiple.h"
 #include "engine/grammar/regex_parse.h"
-
-enum { MAX_MULTIPLE = 10000, MAX_STEPS = 40000 };
 
 #define FAR 1e15 /* no number of JSON_MAX_DIGITS lies behind it */
 
@@ -220,66 +219,6 @@ static struct dfa *met(struct budget *b, struct dfa *d, struct buf *text)
     return other ? dfa_combine(b, DFA_AND, d, other) : NULL;
 }
 
-/* ---- multiples ---- */
-
-/* A multiple as a whole number of 10^-n_part; false: of too many digits. */
-struct step {
-    uint32_t m;
-    int n_part;
-};
-
-static bool step_of(const struct jvalue *v, struct step *to)
-{
-    char text[64];
-    if (!bound_text(v, text) || !*text)
-        return false;
-    struct decimal d = decimal_of(text);
-    double m = 0;
-    for (size_t i = 0; i < d.n_whole; i++)
-        m = m * 10 + (d.whole[i] - '0');
-    for (size_t i = 0; i < d.n_part; i++)
-        m = m * 10 + (d.part[i] - '0');
-    *to = (struct step){m <= MAX_MULTIPLE ? (uint32_t)m : 0, (int)d.n_part};
-    return m >= 1 && m <= MAX_MULTIPLE && d.n_part <= JSON_MAX_DIGITS &&
-           m * ((double)d.n_part + 2) <= MAX_STEPS;
-}
-
-/* Numbers by what is left over when they are divided by the step: a block of m states for the whole
- * digits, one for each digit behind the point. The last state: no digit yet. */
-static struct dfa *multiples(struct budget *b, struct step s)
-{
-    struct dfa *d = BUDGET_NEW(b, struct dfa);
-    uint32_t n_block = (uint32_t)s.n_part + (s.n_part ? 2 : 1), last = n_block * s.m;
-    d->n_state = last + 1;
-    d->n_class = 12;
-    d->start = last;
-    d->next = budget_alloc(b, (size_t)d->n_state * d->n_class, sizeof *d->next);
-    d->accepts = budget_alloc(b, d->n_state, sizeof *d->accepts);
-    LIST(struct dfa_span) span = {0};
-    list_push(b, &span, (struct dfa_span){0, '.' - 1, 10});
-    list_push(b, &span, (struct dfa_span){'.', '.', 11});
-    list_push(b, &span, (struct dfa_span){'.' + 1, '0' - 1, 10});
-    for (uint32_t i = 0; i < 10; i++)
-        list_push(b, &span, (struct dfa_span){'0' + i, '0' + i, i});
-    list_push(b, &span, (struct dfa_span){'9' + 1, 0xd7ff, 10});
-    list_push(b, &span, (struct dfa_span){0xe000, CHAR_MAX_CODE, 10});
-    for (uint32_t at = 0; at <= last && budget_tick(b, 1); at++) {
-        uint32_t block = at / s.m, rest = at == last ? 0 : at % s.m, scaled = rest;
-        bool is_whole = at == last || block == 0, is_full = block + 1 == n_block && !is_whole;
-        for (int k = is_whole ? 0 : (int)block - 1; k < s.n_part; k++)
-            scaled = scaled * 10 % s.m;
-        d->accepts[at] = at != last && block != 1 && scaled == 0;
-        uint32_t to = is_whole ? 0 : (block + 1) * s.m;
-        for (uint32_t c = 0; c < 10; c++)
-            d->next[at * 12 + c] = is_full ? DFA_DEAD : to + (rest * 10 + c) % s.m;
-        d->next[at * 12 + 10] = DFA_DEAD;
-        d->next[at * 12 + 11] = is_whole && at != last && s.n_part ? s.m + rest : DFA_DEAD;
-    }
-    d->span = span.at;
-    d->n_span = span.n;
-    return b->failed ? NULL : d;
-}
-
 /* ---- all of it ---- */
 
 /* How many digits behind the point: one more than the bounds have, or six where there is room. */
@@ -304,13 +243,11 @@ static void put_all(struct buf *b, int n_part)
 }
 
 /* What is written without a sign: at least `lo` and at most `hi`, as texts, NULL for none. */
-static struct dfa *unsigned_dfa(struct budget *b, const struct number_range *r, const char *lo,
-                                bool lo_exclusive, const char *hi, bool hi_exclusive,
-                                struct buf *text)
+static struct dfa *unsigned_dfa(struct budget *b, const struct number_range *r,
+                                const struct multiple *m, const char *lo, bool lo_exclusive,
+                                const char *hi, bool hi_exclusive, struct buf *text)
 {
-    struct step step = {0};
-    bool has_step = r->multiple && step_of(r->multiple, &step);
-    put_all(text, r->is_integer ? 0 : has_step ? step.n_part : part_digits(lo, hi));
+    put_all(text, r->is_integer ? 0 : m->dfa ? m->n_part : part_digits(lo, hi));
     struct dfa *d = dfa_of_buf(b, text);
     if (lo && *lo) {
         put_at_least(text, lo, lo_exclusive);
@@ -320,19 +257,7 @@ static struct dfa *unsigned_dfa(struct budget *b, const struct number_range *r, 
         put_at_most(text, hi, hi_exclusive);
         d = met(b, d, text);
     }
-    struct dfa *m = d && has_step ? multiples(b, step) : NULL;
-    return m ? dfa_combine(b, DFA_AND, d, m) : d;
-}
-
-static int check_multiple(struct budget *b, const struct number_range *r, const char *path)
-{
-    struct step step;
-    if (!r->multiple || step_of(r->multiple, &step))
-        return 0;
-    return budget_fail(b, ERR_UNSUPPORTED,
-                       "%s/multipleOf: only numbers whose digits are up to %d, and few behind the "
-                       "point, can be honoured",
-                       path, MAX_MULTIPLE);
+    return d && m->dfa ? multiple_met(b, m, d) : d;
 }
 
 uint32_t number_build(struct build *d, const struct number_range *r, const char *path,
@@ -343,8 +268,10 @@ uint32_t number_build(struct build *d, const struct number_range *r, const char 
     bool plus = !hi->is_set || hi->value >= 0, minus = !lo->is_set || lo->value < 0;
     bool lo_counts = lo->is_set && lo->value >= 0, hi_counts = hi->is_set && hi->value <= 0;
     struct dfa *p = NULL, *m = NULL;
+    struct multiple multiple = {.path = path};
     struct buf text;
-    if (check_multiple(b, r, path))
+    char step[64];
+    if (r->multiple && multiple_init(b, &multiple, bound_text(r->multiple, step) ? step : ""))
         return PROGRAM_FAIL;
     if ((lo->is_set && lo->value >= FAR) || (hi->is_set && hi->value <= -FAR)) {
         budget_fail(b, ERR_UNSUPPORTED, "%s: numbers of more than %d digits", path,
@@ -353,10 +280,10 @@ uint32_t number_build(struct build *d, const struct number_range *r, const char 
     }
     buf_init(&text, REGEX_MAX_BYTES);
     if (plus)
-        p = unsigned_dfa(b, r, lo_counts ? lo->text : NULL, lo->is_exclusive,
+        p = unsigned_dfa(b, r, &multiple, lo_counts ? lo->text : NULL, lo->is_exclusive,
                          hi->is_set ? hi->text : NULL, hi->is_exclusive, &text);
     if (minus && !b->failed) /* what is behind the sign is more than 0 */
-        m = unsigned_dfa(b, r, hi_counts && hi->value < 0 ? hi->text + 1 : "0",
+        m = unsigned_dfa(b, r, &multiple, hi_counts && hi->value < 0 ? hi->text + 1 : "0",
                          !hi_counts || hi->value == 0 || hi->is_exclusive,
                          lo->is_set && *lo->text ? lo->text + 1 : NULL, lo->is_exclusive, &text);
     buf_release(&text);

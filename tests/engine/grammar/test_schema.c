@@ -73,6 +73,19 @@ static void test_numbers(void **state)
     check("{\"type\": \"number\", \"multipleOf\": 0.01}", "+1.25~+3~-1.255~+-0.5");
     check("{\"type\": \"number\", \"multipleOf\": 0.25}", "+1.25~+3~+0.5~-0.3~-1.~-0.251~+-0.75");
     check("{\"type\": \"integer\", \"multipleOf\": 1.5}", "+3~-2~+0~-1.5~+-9");
+    /* few states, for the last digits say it, or the bounds leave few numbers */
+    check("{\"type\": \"integer\", \"multipleOf\": 10000}",
+          "+0~+10000~+-20000~+123450000~+999999999990000~-1000~-10001~-100005000");
+    check("{\"type\": \"integer\", \"multipleOf\": 86400}",
+          "+86400~+172800~+-864000~-86401~-86500");
+    check("{\"type\": \"integer\", \"multipleOf\": 65536}",
+          "+65536~+4294967296~-65537~-4294967297");
+    check("{\"type\": \"number\", \"multipleOf\": 6.25}",
+          "+6.25~+12.5~+12.50~-12.6~-6~+-100~-100.05");
+    check("{\"type\": \"integer\", \"multipleOf\": 9973, \"minimum\": 0, \"maximum\": 99999}",
+          "+0~+9973~+99730~-9974~-109703");
+    check("{\"type\": \"number\", \"multipleOf\": 7.999, \"minimum\": 0, \"maximum\": 9}",
+          "+7.999~-8~-7.998");
     /* as fine as a multiple may be */
     check("{\"type\": \"number\", \"multipleOf\": 0.000000000000001}",
           "+1.5~+0.000000000000001~-0.0000000000000001");
@@ -267,6 +280,9 @@ static void test_refused(void **state)
         {"{\"type\": \"number\", \"multipleOf\": 1.23456}", "#/multipleOf"},
         {"{\"type\": \"number\", \"multipleOf\": 8.001}", "#/multipleOf"},
         {"{\"type\": \"integer\", \"multipleOf\": 10001}", "#/multipleOf"},
+        {"{\"type\": \"integer\", \"multipleOf\": 9973}", "#/multipleOf: together with"},
+        {"{\"type\": \"number\", \"multipleOf\": 7.999}", "#/multipleOf: together with"},
+        {"{\"type\": \"integer\", \"multipleOf\": 100001}", "#/multipleOf: only numbers"},
         {"{\"type\": \"number\", \"multipleOf\": 0.0000000000000001}", "#/multipleOf"},
         {"{\"type\": \"object\", \"minProperties\": 2}", "#/minProperties"},
         {"{\"items\": [{\"type\": 3}]}", "#/prefixItems/0/type"},
