@@ -137,6 +137,13 @@ static const char *const migrations[] = {
     /* those that the house is kept of each minute, among all that stay */
     "CREATE INDEX IF NOT EXISTS file_expires ON file (expires) WHERE expires > 0;"
     "CREATE INDEX IF NOT EXISTS file_dropped ON file (seq) WHERE is_dropped;",
+    "CREATE TABLE file_sum (owner TEXT PRIMARY KEY, bytes INTEGER NOT NULL);"
+    "INSERT INTO file_sum SELECT owner, sum(bytes) FROM file GROUP BY owner;"
+    "CREATE TRIGGER file_came AFTER INSERT ON file BEGIN"
+    " INSERT INTO file_sum VALUES (new.owner, new.bytes)"
+    " ON CONFLICT (owner) DO UPDATE SET bytes = bytes + new.bytes; END;"
+    "CREATE TRIGGER file_went AFTER DELETE ON file BEGIN"
+    " UPDATE file_sum SET bytes = bytes - old.bytes WHERE owner = old.owner; END;",
 };
 
 enum { VERSION = sizeof migrations / sizeof *migrations };

@@ -210,7 +210,7 @@ int store_file_bytes(struct store *s, const char *owner, int64_t *bytes, struct 
     /* an upload in parts has its bytes from its begin, and those of more parts than it needs */
     sqlite3_stmt *q = store_query(
         s, e,
-        "SELECT (SELECT coalesce(sum(bytes), 0) FROM file WHERE owner = ?1) + (SELECT "
+        "SELECT coalesce((SELECT bytes FROM file_sum WHERE owner = ?1), 0) + (SELECT "
         "coalesce(sum(max(bytes, (SELECT coalesce(sum(bytes), 0) FROM upload_part WHERE upload = "
         "upload.id))), 0) FROM upload WHERE owner = ?1 AND state = ?2)",
         "ti", owner, (int64_t)PARTS_PENDING);

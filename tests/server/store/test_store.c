@@ -419,12 +419,14 @@ static void older_form(void **state)
     char path[512];
     sqlite3 *db;
     bool held;
+    int64_t bytes;
     (void)state;
     assert_good(store_file_add(s, &f, &e), &e);
     store_free(s);
     run_sql(
         "ALTER TABLE tuned DROP COLUMN is_full; DROP TABLE gone; DROP TABLE home; DROP TABLE shared;"
         "ALTER TABLE tuned DROP COLUMN fingerprint; ALTER TABLE job DROP COLUMN fingerprint; "
+        "DROP TRIGGER file_came; DROP TRIGGER file_went; DROP TABLE file_sum; "
         "DROP INDEX file_dropped; ALTER TABLE file DROP COLUMN is_dropped; ALTER TABLE job DROP COLUMN grader; "
         "DROP TABLE response; DROP TABLE response_sum; DROP TABLE batch; "
         "DROP TABLE loop_session; DROP TABLE loop_model; DROP TABLE loop_request; "
@@ -436,7 +438,11 @@ static void older_form(void **state)
     assert_int_equal(unlink(path), 0); /* older ones have none */
     s = open_store();
     assert_good(store_file_get(s, "me", "file-1", &arena, &got, &e), &e);
+    assert_good(store_file_bytes(s, "me", &bytes, &e), &e);
+    assert_int_equal(bytes, f.bytes);
     assert_good(store_file_drop(s, "me", "file-1", &held, &e), &e);
+    assert_good(store_file_bytes(s, "me", &bytes, &e), &e);
+    assert_int_equal(bytes, 0);
     store_free(s);
     glob_t found;
     snprintf(path, sizeof path, "%s/backups/store-*.db", dir);

@@ -62,10 +62,11 @@ static void files(void **state)
     struct file_row *f;
     size_t n;
     bool more;
+    int64_t bytes;
     (void)state;
     put_many(s, MANY
              "INSERT INTO file (id, owner, purpose, name, sha256, bytes, created, expires) "
-             "SELECT 'file-' || i, iif(i % 2, 'you', 'me'), 'user_data', 'a', '', 0, 0, 0 FROM k");
+             "SELECT 'file-' || i, iif(i % 2, 'you', 'me'), 'user_data', 'a', '', 3, 0, 0 FROM k");
     for (int i = 0; i < 2; i++) {
         begin(s);
         assert_good(store_file_list(s, i ? "me" : "nobody", i ? "batch" : NULL, &page, &arena, &f,
@@ -74,6 +75,41 @@ static void files(void **state)
         assert_few(s);
         assert_true(n == 0 && !more);
     }
+    begin(s); /* with each upload */
+    assert_good(store_file_bytes(s, "me", &bytes, &e), &e);
+    assert_few(s);
+    assert_int_equal(bytes, N_ROW / 2 * 3);
+    const struct file_row row = {
+        .id = "file-a", .owner = "me", .purpose = "batch", .name = "a", .sha256 = "", .bytes = 5};
+    for (int i = 0; i < 2; i++) { /* the second time it is there: a server was killed between */
+        assert_good(store_begin(s, &e), &e);
+        assert_good(store_end(s, store_put_file(s, "INSERT OR IGNORE", &row, &e), &e), &e);
+        assert_good(store_file_bytes(s, "me", &bytes, &e), &e);
+        assert_int_equal(bytes, N_ROW / 2 * 3 + 5);
+    }
+    store_free(s);
+}
+
+/* Who deletes all that there is pays for each thing, not for all that went before. */
+static void deletions(void **state)
+{
+    enum { N_DROP = 64 };
+    struct store *s = open_store();
+    struct err e = ERR_INIT;
+    (void)state;
+    put_many(s, MANY "INSERT INTO file (id, owner, purpose, name, sha256, bytes, created, expires) "
+                     "SELECT 'file-' || i, 'me', 'user_data', 'a', '', 3, 0, 0 FROM k");
+    put_many(s, MANY "INSERT INTO gone (list, owner, id, place) SELECT 'file', 'me', 'f' || i, i "
+                     "FROM k LIMIT 10000");
+    begin(s);
+    for (int i = 1; i <= N_DROP; i++) {
+        char id[32];
+        bool held;
+        snprintf(id, sizeof id, "file-%d", i);
+        assert_good(store_file_drop(s, "me", id, &held, &e), &e);
+    }
+    sqlite3_progress_handler(s->db, 0, NULL, NULL);
+    assert_in_range(n_counted, 0, N_DROP * N_ROW / 20 / COUNTED);
     store_free(s);
 }
 
@@ -160,6 +196,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(files, setup, teardown),
+        cmocka_unit_test_setup_teardown(deletions, setup, teardown),
         cmocka_unit_test_setup_teardown(house, setup, teardown),
         cmocka_unit_test_setup_teardown(chats, setup, teardown),
         cmocka_unit_test_setup_teardown(batches, setup, teardown),

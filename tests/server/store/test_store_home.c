@@ -117,6 +117,7 @@ static void older_stores_are_adopted(void **state)
             "ALTER TABLE job DROP COLUMN grader; ALTER TABLE job DROP COLUMN ancestor;"
             "ALTER TABLE job DROP COLUMN ancestor_digest;"
             "ALTER TABLE job DROP COLUMN response_format;"
+            "DROP TRIGGER file_came; DROP TRIGGER file_went; DROP TABLE file_sum; "
             "DROP INDEX file_dropped; ALTER TABLE file DROP COLUMN is_dropped;"
             "ALTER TABLE tuned DROP COLUMN fingerprint;"
             "DROP TABLE response; DROP TABLE response_sum; DROP TABLE batch; "
