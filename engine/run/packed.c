@@ -164,22 +164,22 @@ void packed_split(struct packed *p, int64_t n_first)
         b->segment[at] = 1;
 }
 
-void packed_teach(struct packed *p, const int32_t *id, const float *mass, int64_t n_top,
-                  double weight)
+void packed_teach(struct packed *p, const int32_t *id, const float *mass, double weight)
 {
     struct batch *b = &p->in.host;
     const struct batch_scale *row = &p->scale[b->n[DIM_SEQ] - 1];
-    ASSERT(n_top <= b->top.n_top);
-    for (int64_t i = row->lo; i < row->hi; i++, id += n_top, mass += n_top) {
+    for (int64_t i = row->lo; i < row->hi; i++, id++, mass++) {
+        bool is_taught = *id >= 0;
         double rest = 1;
-        for (int64_t k = 0; k < n_top && id[k] >= 0; k++) {
-            bool is_label = id[k] == b->target[i];
-            b->top.id[i * b->top.n_top + k] = id[k];
+        for (int64_t k = 0; *id >= 0; k++, id++, mass++) {
+            ASSERT(k < b->top.n_top);
+            bool is_label = *id == b->target[i];
+            b->top.id[i * b->top.n_top + k] = *id;
             b->top.share[i * b->top.n_top + k] =
-                (float)(weight * (double)mass[k] + (is_label ? 1 - weight : 0));
-            rest -= (double)mass[k];
+                (float)(weight * (double)*mass + (is_label ? 1 - weight : 0));
+            rest -= (double)*mass;
         }
-        b->top.rest[i] = id[0] >= 0 && rest > 0 ? (float)(weight * rest) : 0;
+        b->top.rest[i] = is_taught && rest > 0 ? (float)(weight * rest) : 0;
     }
 }
 

@@ -35,12 +35,11 @@ int packed_add(struct packed *p, const int32_t *id, const int32_t *label, const 
                int64_t n, uint64_t key, struct err *e);
 /* The newest row is of two texts, of which the first has so many tokens. */
 void packed_split(struct packed *p, int64_t n_first);
-/* What the newest row's labels count is of n_top tokens each, and of all others: of the
+/* What the newest row's labels count is of some tokens each, and of all others: of the
  * cross-entropy of the label 1 - weight, of a teacher's probabilities `weight`. A label whose first
- * id is -1 stays as it is. id, mass: [labels of the row, n_top], n_top at most the options'; the
- * label is among the ids. */
-void packed_teach(struct packed *p, const int32_t *id, const float *mass, int64_t n_top,
-                  double weight);
+ * id is -1 stays as it is. id, mass: of each label in turn as many as it has, at most the options'
+ * n_top, the label among them, and behind them an id of -1. */
+void packed_teach(struct packed *p, const int32_t *id, const float *mass, double weight);
 bool packed_fits(const struct packed *p, int64_t n);
 
 /* Divides every weight by `normaliser` (the trained weight of the whole step), hands the arrays to

@@ -70,8 +70,8 @@ struct dataset_row {
     float weight;           /* what each token to be learned counts beside those of others */
     size_t text_at, n_text; /* of a prompt: the line that it is from */
     size_t target_at;       /* of a classifier: what its labels are to be */
-    size_t top_at;   /* what a teacher said of its learned tokens: [n_learn, n_top] in top_id, */
-    int32_t n_top;   /* where -1 stands behind the last, and in top; 0: nothing */
+    size_t top_at;   /* what a teacher named at each of its learned tokens, in top_id and top: */
+    int32_t n_top;   /* -1 stands behind the last of each; at most so many; 0: nothing at all */
     int64_t n_first; /* tokens of the first of two texts; 0: there is one */
     bool is_cut, is_undesirable;
 };

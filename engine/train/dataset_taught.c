@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A row has as many places for each of its learned tokens as the teacher named at most of them.
+ * Of each learned token of a row that a teacher spoke of stands what it named there, one behind the
+ * other.
  */
 #include "engine/train/dataset_taught.h"
 
@@ -50,27 +51,29 @@ static int32_t top_of(const struct dataset *d, const struct taught *said, size_t
     return 0;
 }
 
-/* Most tokens that were named at one that is learned; -1: an error. */
-static int32_t widest(const struct dataset *d, const struct dataset_row *r,
-                      const struct taught *said, size_t n, struct err *e)
+/* At each token that is learned what was named there, and -1 behind it: memory follows what the
+ * file says, however much more is said of one token than of others. Gives the most that were named
+ * at one; -1: an error. */
+static int32_t put_all(struct dataset *d, const struct dataset_row *r, const struct taught *said,
+                       size_t n, struct err *e)
 {
     int32_t id[TRAIN_TOP_MAX], most = 0;
     float mass[TRAIN_TOP_MAX];
     for (size_t i = 0; i < (size_t)r->n; i++) {
-        int32_t here = d->is_learned.at[r->at + i] ? top_of(d, said, n, i, id, mass, e) : 0;
-        if (here < 0)
+        if (!d->is_learned.at[r->at + i])
+            continue;
+        int32_t here = top_of(d, said, n, i, id, mass, e);
+        size_t all = d->top.n + (size_t)(here < 0 ? 0 : here) + 1;
+        if (here < 0 || vec_try_reserve(&d->top_id, all, what, e) ||
+            vec_try_reserve(&d->top, all, what, e))
             return -1;
+        for (int32_t k = 0; k <= here; k++) {
+            d->top_id.at[d->top_id.n++] = k < here ? id[k] : -1;
+            d->top.at[d->top.n++] = k < here ? mass[k] : 0;
+        }
         most = here > most ? here : most;
     }
     return most;
-}
-
-static void put(struct dataset *d, int32_t n_top, int32_t n, const int32_t *id, const float *mass)
-{
-    for (int32_t k = 0; k < n_top; k++) {
-        d->top_id.at[d->top_id.n++] = k < n ? id[k] : -1;
-        d->top.at[d->top.n++] = k < n ? mass[k] : 0;
-    }
 }
 
 static void digest(struct dataset *d, const struct dataset_row *r)
@@ -84,19 +87,15 @@ static void digest(struct dataset *d, const struct dataset_row *r)
 int dataset_teach(struct dataset *d, const struct taught *said, size_t n, struct err *e)
 {
     struct dataset_row *r = &d->row.at[d->row.n - 1];
-    int32_t id[TRAIN_TOP_MAX], n_top = widest(d, r, said, n, e);
-    float mass[TRAIN_TOP_MAX];
-    size_t all = d->top.n + (size_t)r->n_learn * (size_t)(n_top > 0 ? n_top : 0);
-    if (n_top <= 0)
-        return n_top;
-    if (vec_try_reserve(&d->top_id, all, what, e) || vec_try_reserve(&d->top, all, what, e))
-        return -1;
-    r->top_at = d->top.n;
-    r->n_top = n_top;
-    for (size_t i = 0; i < (size_t)r->n; i++)
-        if (d->is_learned.at[r->at + i])
-            put(d, n_top, top_of(d, said, n, i, id, mass, e), id, mass);
-    d->n_top = n_top > d->n_top ? n_top : d->n_top;
+    size_t at = d->top.n;
+    int32_t most = put_all(d, r, said, n, e);
+    if (most <= 0) {
+        d->top_id.n = d->top.n = at;
+        return most;
+    }
+    r->top_at = at;
+    r->n_top = most;
+    d->n_top = most > d->n_top ? most : d->n_top;
     d->n_taught++;
     digest(d, r);
     return 0;

@@ -40,14 +40,13 @@ static double entropy(double x)
 }
 
 /* Of a label that a teacher gave all its mass each sum has one term, which is the label's loss. */
-static double divergence(const struct train_row *r, int64_t n, int32_t label, double weight,
+static double divergence(const int32_t *id, const float *mass, int32_t label, double weight,
                          const struct k_ce_state *state, const struct batch_top *top, int64_t at)
 {
-    const int32_t *id = r->top_id + n * r->n_top;
-    const float *mass = r->top + n * r->n_top, *logit = top->logit + at * top->n_top;
+    const float *logit = top->logit + at * top->n_top;
     float lse = k_ce_lse(&state[at]);
     double loss = 0, rest = 1, known = 0;
-    for (int32_t k = 0; k < r->n_top && id[k] >= 0; k++) {
+    for (int64_t k = 0; id[k] >= 0; k++) {
         double share = weight * (double)mass[k] + (id[k] == label ? 1 - weight : 0);
         if (share > 0)
             loss -= share * (double)(logit[k] - lse);
@@ -62,12 +61,16 @@ static double divergence(const struct train_row *r, int64_t n, int32_t label, do
 void seen_teach(const struct train_row *r, double weight, const struct k_ce_state *state,
                 const struct batch_top *top, int64_t at, struct seen *seen)
 {
-    for (int64_t i = 0, n = 0; i < r->n; i++) {
+    const int32_t *id = r->top_id;
+    const float *mass = r->top;
+    for (int64_t i = 0; i < r->n; i++) {
         if (r->label[i] < 0)
             continue;
-        if (r->top_id[n * r->n_top] >= 0)
-            seen[i].loss = (float)divergence(r, n, r->label[i], weight, state, top, at + n);
-        n++;
+        if (*id >= 0)
+            seen[i].loss = (float)divergence(id, mass, r->label[i], weight, state, top, at);
+        for (; *id >= 0; id++)
+            mass++;
+        id++, mass++, at++;
     }
 }
 

@@ -257,7 +257,7 @@ static int pack(struct trainer *t, struct work *w, struct train_result *out, str
         if (r->n_first)
             packed_split(t->packed, r->n_first);
         if (r->n_top)
-            packed_teach(t->packed, r->top_id, r->top, r->n_top, distill(t));
+            packed_teach(t->packed, r->top_id, r->top, distill(t));
     }
     out->n_micro++;
     return 0;

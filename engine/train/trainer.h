@@ -35,13 +35,14 @@ struct train_row {
     const float *weight;       /* borrowed; NULL, and always of pairs: 1 */
     float *logprob;            /* borrowed or NULL */
     float *loss;               /* borrowed or NULL: what each label lost, whatever it counts */
-    const int32_t *top_id; /* borrowed: [labels, n_top] of each label, what a teacher gave its */
-    const float *top;      /* place, and how likely each is; the label is among them, and -1 is */
-    int32_t n_top;         /* behind the last. -1 first, or n_top 0: no teacher spoke of it */
-    float *reference;      /* borrowed: what the reference says of each label, where a loss asks for
-                            * it. reference[0] NaN: not known, and found; it never changes */
-    const float *sampled;  /* borrowed: of a policy, the log-probability that each was drawn with */
-    bool is_undesirable;   /* of a loss of verdicts */
+    const int32_t
+        *top_id;      /* borrowed: label by label what a teacher named in its place, the label */
+    const float *top; /* among them, and how likely each is; -1 stands behind the last of each */
+    int32_t n_top;    /* label, and alone where nobody spoke of it. Most of one; 0: of none */
+    float *reference; /* borrowed: what the reference says of each label, where a loss asks for
+                       * it. reference[0] NaN: not known, and found; it never changes */
+    const float *sampled; /* borrowed: of a policy, the log-probability that each was drawn with */
+    bool is_undesirable;  /* of a loss of verdicts */
     double advantage, share; /* of a policy: see engine/train/policy.h */
     const float *counts;     /* borrowed: of trainer_pass, what each label counts */
     const float *target;     /* borrowed: of a classifier, what each label is to be */

@@ -169,16 +169,17 @@ static void check_gradient(struct golden *g, const char *name, const struct para
 static void add_row(const struct golden *g, struct packed *p, int64_t i, int64_t n_top)
 {
     struct golden_rows *r = golden_rows_new(g);
-    int32_t id[GOLDEN_ROW_MAX] = {0};
-    float mass[GOLDEN_ROW_MAX];
+    int32_t id[2 * GOLDEN_ROW_MAX];
+    float mass[2 * GOLDEN_ROW_MAX];
     golden_add_row(g, p, i);
     for (int64_t k = 0, n = 0; k < r->row[i].n; k++)
         if (r->label[i][k] >= 0) {
             id[n] = r->label[i][k];
             mass[n++] = 1;
+            id[n++] = -1;
         }
     if (n_top)
-        packed_teach(p, id, mass, n_top, 0.5);
+        packed_teach(p, id, mass, 0.5);
     free(r);
 }
 

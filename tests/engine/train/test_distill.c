@@ -17,17 +17,28 @@
 
 enum { N_TOP = 6, LABEL_MAX = GOLDEN_ROW_MAX * N_TOP, N_STEP = 20 };
 
-/* What a teacher says of the rows of a golden. */
+/* What a teacher says of the rows of a golden: at each label N_TOP ids, or fewer and -1; and the
+ * same as rows have it, with one -1 behind those of a label. */
 struct teacher {
     int32_t id[GOLDEN_ROWS][LABEL_MAX];
     float mass[GOLDEN_ROWS][LABEL_MAX];
+    int32_t said[GOLDEN_ROWS][LABEL_MAX + GOLDEN_ROW_MAX];
+    float said_mass[GOLDEN_ROWS][LABEL_MAX + GOLDEN_ROW_MAX];
 };
 
 static void teach(struct teacher *t, struct golden_rows *r)
 {
     for (int64_t i = 0; i < r->n; i++) {
-        r->row[i].top_id = t->id[i];
-        r->row[i].top = t->mass[i];
+        int64_t to = 0;
+        for (int64_t at = 0; at < LABEL_MAX; at += N_TOP) {
+            for (int64_t j = at; j < at + N_TOP && t->id[i][j] >= 0; j++) {
+                t->said[i][to] = t->id[i][j];
+                t->said_mass[i][to++] = t->mass[i][j];
+            }
+            t->said[i][to++] = -1;
+        }
+        r->row[i].top_id = t->said[i];
+        r->row[i].top = t->said_mass[i];
         r->row[i].n_top = N_TOP;
     }
 }
@@ -197,6 +208,7 @@ static struct outcome *three_steps(const char *name, enum k_type type,
     if (how == CERTAIN) {
         be_certain(teacher);
         forget_others(teacher);
+        teach(teacher, r);
     }
     for (int64_t i = 0; i < r->n; i++) {
         r->row[i].n_top = how == NOT_TAUGHT ? 0 : N_TOP;
@@ -304,6 +316,7 @@ static void of_itself_nothing_is_learned(void **state)
                 teacher->id[i][n * N_TOP] = r->label[i][k];
                 teacher->mass[i][n++ * N_TOP] = expf(r->logprob[i][k]);
             }
+    teach(teacher, r);
     assert_good(trainer_eval(t, r->row, r->n, &got, &e), &e);
     if (fabs(got.loss) > 1e-6)
         fail_msg("a divergence of %.9g from itself", got.loss);

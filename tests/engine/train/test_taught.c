@@ -136,8 +136,8 @@ static void the_cut_is_the_teachers(void **state)
     for (int64_t i = 0, n = 0; i < row.n; i++) {
         if (label[i] < 0)
             continue;
-        const int32_t *id = row.top_id + n * row.n_top;
-        const float *mass = row.top + n * row.n_top;
+        const int32_t *id = row.top_id + n * 3; /* two, and -1 */
+        const float *mass = row.top + n * 3;
         if (n < 5)
             assert_true(id[0] == label[i] && mass[0] == 0.5f && id[1] == other && mass[1] == 0.25f);
         else
@@ -165,7 +165,7 @@ static void ends_and_weights(void **state)
     struct train_teacher t = say(at, ended);
     assert_good(add(&w, "The cat", &t, &e), &e);
     assert_true(w.d.row.at[0].n_learn == 3);
-    assert_int_equal(w.d.top_id.at[2 * 2], tokenizer_id(w.tok, "<|end|>", 7));
+    assert_int_equal(w.d.top_id.at[2 * 3], tokenizer_id(w.tok, "<|end|>", 7));
     struct jvalue messages = chat(&w, "Hi?", "Nothing of the kind.");
     assert_good(dataset_add_chat(&w.d, &messages, NULL, weight, 2, &e), &e);
     assert_true(w.d.row.at[1].n_learn == 0 && w.d.n_taught == 1);
@@ -182,7 +182,36 @@ static void ends_and_weights(void **state)
     data_init(&w, 8); /* which cuts the answer behind its first token */
     assert_good(add(&w, "The cat", &t, &e), &e);
     assert_true(w.d.row.at[0].n_learn < 3 && w.d.row.at[0].is_cut);
-    assert_int_equal(w.d.top.n, w.d.row.at[0].n_learn * w.d.row.at[0].n_top);
+    assert_int_equal(w.d.top.n, w.d.row.at[0].n_learn * 3);
+    world_release(&w);
+}
+
+/* Fault: a row that takes as much room for each token as for the one of which most was said: memory
+ * of nineteen times the file. */
+static void room_is_for_what_is_said(void **state)
+{
+    static const char *const cut[] = {"T", "h", "e", " c", "at", NULL};
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+    struct train_token many[TRAIN_TOP_MAX - 2];
+    struct train_taught at[TOKENS];
+    struct world w;
+    struct err e = ERR_INIT;
+    (void)state;
+    world_init(&w);
+    struct train_teacher t = say(at, cut);
+    for (size_t i = 0; i < sizeof many / sizeof *many; i++)
+        many[i] = (struct train_token){&letters[i], 1, log(0.005)};
+    for (size_t i = 0; i < t.n; i++)
+        at[i].n_top = 0;
+    at[2].top = many;
+    at[2].n_top = sizeof many / sizeof *many;
+    assert_good(add(&w, "The cat", &t, &e), &e);
+    size_t n = 0;
+    for (size_t i = 0; i < w.d.top_id.n; i++)
+        n += w.d.top_id.at[i] >= 0;
+    assert_true(n > 50 && w.d.n_top == (int32_t)n - 4); /* of the other tokens one each */
+    assert_int_equal(w.d.top_id.n, n + (size_t)w.d.n_learn);
+    assert_int_equal(w.d.top.n, w.d.top_id.n);
     world_release(&w);
 }
 
@@ -343,8 +372,11 @@ static void paused_equals_straight(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_cut_is_the_teachers), cmocka_unit_test(ends_and_weights),
-        cmocka_unit_test(what_cannot_be_used),     cmocka_unit_test(ids_by_bytes),
+        cmocka_unit_test(the_cut_is_the_teachers),
+        cmocka_unit_test(ends_and_weights),
+        cmocka_unit_test(room_is_for_what_is_said),
+        cmocka_unit_test(what_cannot_be_used),
+        cmocka_unit_test(ids_by_bytes),
         cmocka_unit_test(paused_equals_straight),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

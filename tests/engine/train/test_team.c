@@ -208,8 +208,8 @@ enum { N_TOP = 2 };
  */
 static void teach(struct golden_rows *r, int64_t n_vocab)
 {
-    static int32_t id[GOLDEN_ROWS][GOLDEN_ROW_MAX * N_TOP];
-    static float mass[GOLDEN_ROWS][GOLDEN_ROW_MAX * N_TOP];
+    static int32_t id[GOLDEN_ROWS][GOLDEN_ROW_MAX * (N_TOP + 1)];
+    static float mass[GOLDEN_ROWS][GOLDEN_ROW_MAX * (N_TOP + 1)];
     for (int64_t i = 0; i < r->n; i++) {
         for (int64_t k = 0, n = 0; k < r->row[i].n; k++) {
             if (r->label[i][k] < 0)
@@ -218,6 +218,7 @@ static void teach(struct golden_rows *r, int64_t n_vocab)
                 id[i][n] = (r->label[i][k] + j) % (int32_t)n_vocab;
                 mass[i][n] = j ? 0.6f : 0.3f;
             }
+            id[i][n++] = -1;
         }
         r->row[i].top_id = id[i];
         r->row[i].top = mass[i];
