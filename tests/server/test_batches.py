@@ -30,7 +30,8 @@ from test_routes import Description  # noqa: E402
 # BatchRequest, Batch, BatchList.
 
 EMBEDS = "tests/golden/models/bert_mean"
-OPTIONS = ("--name", "tiny", "--no-access-log", "--ctx", "4096")
+LONG = 32000  # tokens of a text that is not at its end before something else is
+OPTIONS = ("--name", "tiny", "--no-access-log", "--ctx", str(LONG + 768))
 KEYS = ("ann inference,training ann-key-ann-key bytes=200000\nbob inference,training bob-key-bob-key\n"
         "root all root-key-root-key\n")
 ROOT_ONLY = KEYS.splitlines(True)[-1]
@@ -281,21 +282,27 @@ def cancelled(server):
     assert all(r["response"] is None and r["error"]["code"] == "batch_cancelled" for r in bad), bad[:1]
 
 
-def tokens_beside(server):
-    """Steps, and tokens that they made, all of them while a client's text ran; None: it ended before."""
-    c = http.client.HTTPConnection("127.0.0.1", server.port, timeout=120)
-    try:
-        body = json.dumps({"prompt": "a", "max_tokens": 4000, "ignore_eos": True, "stream": True})
+@contextlib.contextmanager
+def writing(server, n=1):
+    """A client's n texts, which are written all the while."""
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=120)) as c:
+        body = json.dumps({"prompt": "a", "max_tokens": LONG, "ignore_eos": True, "stream": True, "n": n})
         c.request("POST", TEXT, body, {"Content-Type": "application/json"})
         r = c.getresponse()
         assert r.status == 200 and r.readline(), r.status
+        began = server.metrics()["tandem_steps_total"]
+        yield
+        steps = server.metrics()["tandem_steps_total"] - began
+        assert steps < LONG / 2, f"{steps} steps: not all of this was beside the texts"
+
+
+def tokens_beside(server):
+    """Steps, and tokens that they made, all of them while a client's text ran."""
+    with writing(server):
         was = now = server.metrics()
         while now["tandem_steps_total"] < was["tandem_steps_total"] + 50:
             now = server.metrics()
-        steps, made = (now[x] - was[x] for x in ("tandem_steps_total", "vllm:generation_tokens_total"))
-        return (steps, made) if steps < 3000 else None
-    finally:
-        c.close()
+        return [now[x] - was[x] for x in ("tandem_steps_total", "vllm:generation_tokens_total")]
 
 
 def goes_behind(server):
@@ -304,7 +311,7 @@ def goes_behind(server):
     b = c.create([slow(i) for i in range(2000)])
     while server.metrics()["tandem_batch_requests_running"] < 8:
         time.sleep(0.02)
-    steps, made = next(filter(None, (tokens_beside(server) for _ in range(20))))
+    steps, made = tokens_beside(server)
     theirs = steps / 10 + 1  # a step in ten is the batch's, of its eight texts
     assert steps - theirs <= made <= steps + 7 * theirs, (steps, made)
     assert c.get(b["id"])["status"] == "in_progress"
@@ -314,21 +321,16 @@ def goes_behind(server):
 
 
 def ended_beside(server, lines, n):
-    """Whether a batch came to its end while a client's n texts ran."""
-    c = http.client.HTTPConnection("127.0.0.1", server.port, timeout=120)
-    with contextlib.closing(c):
-        body = json.dumps({"prompt": "a", "max_tokens": 4000, "ignore_eos": True, "stream": True, "n": n})
-        c.request("POST", TEXT, body, {"Content-Type": "application/json"})
-        r = c.getresponse()
-        assert r.status == 200 and r.readline(), r.status
+    """A batch comes to its end while a client's n texts are written."""
+    with writing(server, n):
         b = Client(server).ended(lines)[0]
         assert b["status"] == "completed" and b["request_counts"]["completed"] == len(lines), b
-        return server.metrics()["tandem_requests_running"] == n
+        assert server.metrics()["tandem_requests_running"] == n
 
 
 def ends_under_load(server):
     """Catches: a batch that stands as long as somebody else's request is in work."""
-    assert any(ended_beside(server, [line(i) for i in range(10)], 1) for _ in range(20))
+    ended_beside(server, [line(i) for i in range(10)], 1)
 
 
 def search_ends_under_load(model, tmp):
@@ -336,7 +338,7 @@ def search_ends_under_load(model, tmp):
     search = line(0, use_beam_search=True, n=4, temperature=0)
     with Tandem(model, *OPTIONS, "--data-dir", tmp / "data", "--batch-floor", "10", "--max-seqs", "4",
                 "--speculate", "off") as s:
-        assert any(ended_beside(s, [search, *[line(i) for i in range(1, 5)]], 4) for _ in range(20))
+        ended_beside(s, [search, *[line(i) for i in range(1, 5)]], 4)
 
 
 def stands_still(model, tmp):
@@ -346,7 +348,7 @@ def stands_still(model, tmp):
         b = c.create([slow(i) for i in range(2000)])
         while not s.metrics()["tandem_batch_requests_running"]:
             time.sleep(0.02)
-        steps, made = next(filter(None, (tokens_beside(s) for _ in range(20))))
+        steps, made = tokens_beside(s)
         assert steps == made and c.get(b["id"])["status"] == "in_progress", (steps, made)
         c.good("POST", f"/v1/batches/{b['id']}/cancel")
         c.wait(b["id"])
@@ -632,7 +634,7 @@ def served(cases, model, tmp):
 def main():
     cases = Cases()
     with scratch() as tmp:
-        model = make_model(tmp / "m")
+        model = make_model(tmp / "m", "--ctx", LONG + 768)
         served(cases, model, tmp)
         with Tandem(EMBEDS, "--name", "tiny", "--no-access-log", "--data-dir", tmp / "vectors",
                     "--max-waiting", "4") as s:
