@@ -151,6 +151,7 @@ struct config {
     double ple_scale;    /* of them */
     int32_t n_track;     /* residual streams of a row, side by side; 0: one, and no more */
     bool scales_track;   /* what layers' own embeddings are gated by is scaled, by column */
+    double coef_bound;   /* of weights that weigh tracks, in training; 0: none */
     int64_t d_laurel;    /* width of the product beside attention */
     float sparsity[CONFIG_LAYER_MAX];   /* by layer: the share of a gate that is cut off */
     int32_t own_d_ff[CONFIG_LAYER_MAX]; /* by layer; 0: d_ff, which is the most */

@@ -246,12 +246,18 @@ static int parse_tracks(struct config *c, const struct json *root, struct err *e
     int64_t n = TRACKS, active = 0;
     struct json m = json_member(root, "altup_num_inputs"),
                 at = json_member(root, "altup_active_idx");
+    struct json clip = json_member(root, "altup_coef_clip");
     c->d_laurel = 64, c->scales_track = true;
+    c->coef_bound = clip.node && json_absent(&clip) ? 0 : 120;
     if (json_opt_int(root, "altup_num_inputs", 1, 64, &n, e) ||
         json_opt_int(root, "altup_active_idx", 0, 63, &active, e) ||
         json_opt_int(root, "laurel_rank", 1, CONFIG_WIDTH_MAX, &c->d_laurel, e) ||
+        json_opt_num(root, "altup_coef_clip", &c->coef_bound, e) ||
         json_opt_bool(root, "altup_correct_scale", &c->scales_track, e))
         return -1;
+    if (!(c->coef_bound >= 0))
+        return json_err(&clip, e, ERR_BAD_INPUT, "expected a number from 0 on, found %g",
+                        c->coef_bound);
     if (n != TRACKS)
         return json_err(&m, e, ERR_UNSUPPORTED, "%lld is not supported; %d is", (long long)n,
                         TRACKS);

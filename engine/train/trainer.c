@@ -17,6 +17,7 @@
 #include "engine/base/mem.h"
 #include "engine/eager/eager.h"
 #include "engine/train/balance.h"
+#include "engine/train/bound.h"
 #include "engine/train/function.h"
 #include "engine/train/mismatch.h"
 #include "engine/train/optimizer.h"
@@ -205,6 +206,8 @@ static int begin(struct trainer *t, struct work *w, const struct train_row *row,
                  struct err *e)
 {
     *out = (struct train_result){0};
+    if (trains && train_bound_check(t->model, t->stream, e))
+        return -1;
     *w = (struct work){
         .row = row, .n = n, .n_each = n_each(t), .trains = trains, .loss = loss, .normaliser = 1};
     for (int64_t i = 0; i < n; w->n_tok += row[i++].n)

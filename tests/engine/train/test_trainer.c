@@ -202,6 +202,32 @@ static void peft_goldens(void **state)
     }
 }
 
+/* Fault: weights that a class would clamp while it trains, and that are trained with as they are. */
+static void weights_beyond_a_bound(void **state)
+{
+    (void)state;
+    for (int whole = 0; whole < 2; whole++) {
+        struct golden g;
+        struct train_options o;
+        struct train_result got;
+        struct err e = ERR_INIT;
+        golden_init_short(&g, "gemma3n", K_F32);
+        struct golden_rows *r = golden_rows_new(&g);
+        train_options_default(&o);
+        o.cap_tok = GOLDEN_ROWS * GOLDEN_ROW_MAX;
+        o.lora.rank = whole ? 0 : 4;
+        struct trainer *t = trainer_for(&g, &o);
+        assert_true(g.model->cfg.coef_bound == 120);
+        assert_good(trainer_step(t, r->row, 1, &got, &e), &e);
+        g.model->cfg.coef_bound = 1e-3;
+        int rc = trainer_step(t, r->row, 1, &got, &e);
+        assert_err(rc, &e, ERR_UNSUPPORTED, "is beyond altup_coef_clip, 0.001");
+        trainer_free(t);
+        free(r);
+        golden_release(&g);
+    }
+}
+
 /* Fault: LoRA+ that is not PEFT's: the other half is faster, its decay is not, or the schedule or
  * the clipping is another. */
 static void loraplus_golden(void **state)
@@ -462,6 +488,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(peft_goldens),
+        cmocka_unit_test(weights_beyond_a_bound),
         cmocka_unit_test(loraplus_golden),
         cmocka_unit_test(cut_is_not_seen),
         cmocka_unit_test(checkpointing_is_not_seen),
