@@ -108,6 +108,7 @@ struct config {
     bool has_sinks;                    /* each head of attention has a score that is no key's */
     double balance;  /* what the loss that balances experts counts in training; 0: nothing */
     bool is_wrapped; /* the text part of a model that sees images: other names of tensors */
+    bool is_threefold; /* and has positions for pictures, which are one where there is none */
     bool is_bf16;    /* what the config says that the weights are */
     bool is_tied;    /* the head is the embedding */
     bool is_encoder; /* a text, seen whole at once, becomes one vector */

@@ -18,22 +18,22 @@ static const struct {
 #undef FAMILY
 };
 
-/* Models around a text model. text: its model_type where the text_config does not say it; NULL:
- * its positions are threefold, by time, height and width, which the text part needs as well; where
- * there is no picture, Qwen3.5's three are one. */
-static const struct {
-    const char *type, *arch, *text;
+/* Models around a text model. text: its model_type where the text_config does not say it. called:
+ * what the text_config says of such a model whose positions are threefold, by time, height and
+ * width, which are one where there is no picture; its older files have all at the top. */
+static const struct wrapper {
+    const char *type, *arch, *text, *called;
 } wrapper[] = {
-    {"gemma3", "Gemma3ForConditionalGeneration", "gemma3_text"},
-    {"gemma3n", "Gemma3nForConditionalGeneration", "gemma3n_text"},
-    {"gemma4", "Gemma4ForConditionalGeneration", "gemma4_text"},
-    {"llava", "LlavaForConditionalGeneration", "llama"},
-    {"mistral3", "Mistral3ForConditionalGeneration", "mistral"},
-    {"qwen2_vl", "Qwen2VLForConditionalGeneration", NULL},
-    {"qwen2_5_vl", "Qwen2_5_VLForConditionalGeneration", NULL},
-    {"qwen3_vl", "Qwen3VLForConditionalGeneration", NULL},
-    {"qwen3_5", "Qwen3_5ForConditionalGeneration", "qwen3_5_text"},
-    {"qwen3_5_moe", "Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe_text"},
+    {"gemma3", "Gemma3ForConditionalGeneration", "gemma3_text", NULL},
+    {"gemma3n", "Gemma3nForConditionalGeneration", "gemma3n_text", NULL},
+    {"gemma4", "Gemma4ForConditionalGeneration", "gemma4_text", NULL},
+    {"llava", "LlavaForConditionalGeneration", "llama", NULL},
+    {"mistral3", "Mistral3ForConditionalGeneration", "mistral", NULL},
+    {"qwen2_vl", "Qwen2VLForConditionalGeneration", "qwen2", "qwen2_vl_text"},
+    {"qwen2_5_vl", "Qwen2_5_VLForConditionalGeneration", "qwen2", "qwen2_5_vl_text"},
+    {"qwen3_vl", "Qwen3VLForConditionalGeneration", "qwen3", "qwen3_vl_text"},
+    {"qwen3_5", "Qwen3_5ForConditionalGeneration", "qwen3_5_text", NULL},
+    {"qwen3_5_moe", "Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe_text", NULL},
 };
 
 enum { N_WRAPPER = sizeof wrapper / sizeof wrapper[0] };
@@ -71,15 +71,22 @@ static int find_name(const struct json *v, const char *name, bool by_arch, enum 
     return err_family(v, name, by_arch, e);
 }
 
-static int find_inner(struct config *c, const struct json *root, int w, struct json *text,
-                      struct err *e)
+static int find_inner(struct config *c, const struct json *root, const struct wrapper *w,
+                      struct json *text, struct err *e)
 {
-    const char *type = wrapper[w].text;
+    const char *type = w->text;
+    bool is_flat = w->called && !json_member(root, "text_config").node;
+    c->is_threefold = w->called;
+    *text = *root;
+    if (is_flat)
+        return find_name(root, type, false, &c->family, e);
     if (json_get(root, "text_config", JSON_OBJECT, text, e) ||
         json_opt_str(text, "model_type", &type, e))
         return -1;
     struct json m = json_member(text, "model_type");
     c->is_wrapped = true;
+    if (w->called && strcmp(type, w->called) == 0)
+        type = w->text;
     return find_name(m.node ? &m : text, type, false, &c->family, e);
 }
 
@@ -130,15 +137,9 @@ int config_family_find(struct config *c, const struct json *root, struct json *t
     if (json_as_str(&m, &name, e))
         return -1;
     snprintf(c->architecture, sizeof c->architecture, "%s", name);
-    for (int w = 0; w < N_WRAPPER; w++) {
-        if (strcmp(name, by_arch ? wrapper[w].arch : wrapper[w].type) != 0)
-            continue;
-        if (wrapper[w].text)
-            return find_inner(c, root, w, text, e);
-        return json_err(&m, e, ERR_UNSUPPORTED,
-                        "'%.80s' is not supported: its rotary positions are threefold (mrope)",
-                        name);
-    }
+    for (int w = 0; w < N_WRAPPER; w++)
+        if (strcmp(name, by_arch ? wrapper[w].arch : wrapper[w].type) == 0)
+            return find_inner(c, root, &wrapper[w], text, e);
     *text = *root;
     if (by_arch && (find_classifier(c, name) || find_body(c, name)))
         return 0;

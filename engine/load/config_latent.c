@@ -194,24 +194,6 @@ static int parse_positions(struct config *c, const struct json *root, struct err
     return 0;
 }
 
-/* llama_4_scaling_beta: queries grow with the logarithm of their position, past the context of the
- * first training. */
-static int parse_growth(struct config *c, const struct json *root, struct err *e)
-{
-    struct json v = {.up = root, .file = root->file};
-    if (json_opt(root, "rope_scaling", JSON_OBJECT, &v, e) ||
-        json_opt(root, "rope_parameters", JSON_OBJECT, &v, e))
-        return -1;
-    bool grows = config_traits_of(c)->latent.grows;
-    if (grows && !v.node)
-        return json_err(root, e, ERR_BAD_INPUT, "rope_parameters is missing");
-    if (grows)
-        return json_get_num(&v, "llama_4_scaling_beta", &c->query_growth, e);
-    struct json m = v.node ? json_member(&v, "llama_4_scaling_beta") : v;
-    return !m.node || json_absent(&m) ? 0
-                                      : json_err(&m, e, ERR_UNSUPPORTED, "is not supported here");
-}
-
 int config_latent_parse(struct config *c, const struct json *root, struct err *e)
 {
     const struct config_traits *t = config_traits_of(c);
@@ -224,8 +206,7 @@ int config_latent_parse(struct config *c, const struct json *root, struct err *e
         check_flag(root, "mlp_bias", false, e) || parse_widths(c, root, e) ||
         config_eps_parse(c, root, "rms_norm_eps", e) ||
         config_act_parse(c, root, "hidden_act", e) || config_experts_parse(c, root, e) ||
-        parse_layers(c, root, e) || parse_router(c, root, e) || parse_positions(c, root, e) ||
-        parse_growth(c, root, e))
+        parse_layers(c, root, e) || parse_router(c, root, e) || parse_positions(c, root, e))
         return -1;
     c->has_o_bias = c->has_qkv_bias = attn_bias;
     return 0;

@@ -52,6 +52,8 @@ static int parse_kind(struct config *c, const struct json *v, struct err *e)
         return -1;
     if (config_traits_of(c)->obeys & OBEYS_GEMMA4)
         return parse_gemma4_kind(c, &m, name, e);
+    if (c->is_threefold && strcmp(name, "mrope") == 0)
+        name = kind_name[ROPE_DEFAULT];
     if (is_old_longrope(c, name))
         name = kind_name[ROPE_LONGROPE];
     for (int k = 0; k <= ROPE_LONGROPE; k++)
@@ -234,6 +236,25 @@ static int begin_gemma4(struct config *c, const struct json *v, struct err *e)
     return v->node ? json_get(v, "full_attention", JSON_OBJECT, &full, e) : 0;
 }
 
+/* llama_4_scaling_beta: queries grow with the logarithm of their position, past the context of the
+ * first training. */
+static int parse_growth(struct config *c, const struct json *root, const struct json *v,
+                        struct err *e)
+{
+    bool grows = config_traits_of(c)->obeys & OBEYS_GROWTH;
+    struct json m = v->node ? json_member(v, "llama_4_scaling_beta") : *v;
+    if (!grows)
+        return !m.node || json_absent(&m)
+                   ? 0
+                   : json_err(&m, e, ERR_UNSUPPORTED, "is not supported here");
+    if (!v->node)
+        return json_err(root, e, ERR_BAD_INPUT, "rope_parameters is missing");
+    return json_get_num(v, "llama_4_scaling_beta", &c->query_growth, e) ||
+                   old_context(v, false, &c->rope, e)
+               ? -1
+               : 0;
+}
+
 /* After max_pos and d_head are known. */
 int config_rope_parse(struct config *c, const struct json *root, struct err *e)
 {
@@ -247,7 +268,7 @@ int config_rope_parse(struct config *c, const struct json *root, struct err *e)
                         "head_dim: %d is not supported with rotary positions; even numbers are",
                         c->d_head);
     if (t->obeys & OBEYS_LOCAL_ROPE)
-        c->local_theta = 10000;
+        c->local_theta = t->local_theta > 0 ? t->local_theta : 10000;
     if (positive(root, "rope_theta", false, &r->theta, e) ||
         positive(root, "rope_local_base_freq", false, &c->local_theta, e) ||
         json_opt_num(root, "partial_rotary_factor", &r->partial, e) ||
@@ -261,5 +282,8 @@ int config_rope_parse(struct config *c, const struct json *root, struct err *e)
     if (v.node && (parse_kind(c, &v, e) || positive(&v, "rope_theta", false, &r->theta, e) ||
                    json_opt_num(&v, "partial_rotary_factor", &r->partial, e)))
         return -1;
-    return check_partial(c, root, e) || parse_scaling(c, root, &v, e) ? -1 : 0;
+    return check_partial(c, root, e) || parse_scaling(c, root, &v, e) ||
+                   parse_growth(c, root, &v, e)
+               ? -1
+               : 0;
 }

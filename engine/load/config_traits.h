@@ -44,6 +44,7 @@ enum {
     OBEYS_SHARED = 16384,    /* shared_expert_intermediate_size */
     OBEYS_LATENT = 32768,    /* kv_lora_rank, n_routed_experts and the fields around them */
     OBEYS_SCAN = 65536,      /* mamba_n_heads and the fields around it */
+    OBEYS_GROWTH = 1 << 22,  /* llama_4_scaling_beta, which must be there */
     OBEYS_OLD_LONGROPE = 64  /* scalings "su" and "yarn": what longrope was called before */
 };
 
@@ -71,7 +72,6 @@ struct config_latent {
     int32_t n_group, top_group; /* 0: null */
     double scale;
     bool is_sigmoid;  /* scores are sigmoids, and experts picked with a bias */
-    bool grows;       /* llama_4_scaling_beta is there */
     bool has_methods; /* V2: topk_method; groups are picked by their best, else by their best two */
 };
 
@@ -94,6 +94,7 @@ struct config_traits {
     enum config_qk_norm qk_norm;
     bool is_tied;           /* where the file does not say it */
     double norm_eps, theta; /* where the file does not say it; 0: 1e-6, 10000 */
+    double local_theta;     /* OBEYS_LOCAL_ROPE, likewise; 0: 10000 */
     double partial;         /* of a head that turns, where the file does not say it; 0: all */
     int32_t pattern;        /* WINDOW_PATTERN: every n-th layer sees all */
     int32_t span;           /* where sliding_window is absent; 0: 4096 */

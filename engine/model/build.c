@@ -176,6 +176,8 @@ static struct val qkv(const struct model *m, struct builder *b, struct val h, in
     if (c->has_attn_gate)
         y_gate = take_gate(m, b, q);
     *q = heads(m, b, *q, y, model_layer(m, l, SLOT_Q_NORM), c->n_head);
+    if (c->query_growth != 0)
+        *q = op_row_scale(b, *q, m->q_scale);
     *own = keys_of(m, b, *own, l, w);
     return y_gate;
 }

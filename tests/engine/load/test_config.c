@@ -29,6 +29,7 @@
 #define GEMMA3      "\"architectures\":[\"Gemma3ForCausalLM\"],\"num_key_value_heads\":2," SIZES
 #define GEMMA3_BODY "\"architectures\":[\"Gemma3TextModel\"],\"num_key_value_heads\":2," SIZES
 #define SMOLLM3     "\"architectures\":[\"SmolLM3ForCausalLM\"],\"num_key_value_heads\":2," SIZES
+#define MINISTRAL3 "{\"architectures\":[\"Ministral3ForCausalLM\"],\"num_key_value_heads\":2," SIZES
 #define GRANITE     "\"architectures\":[\"GraniteForCausalLM\"]," SIZES
 #define GRANITE_4                                                                                  \
     "\"architectures\":[\"GraniteMoeHybridForCausalLM\"],\"shared_intermediate_size\":12,"         \
@@ -201,6 +202,15 @@ static void test_later_families(void **state)
     c = parse("{\"architectures\":[\"Olmo2ForCausalLM\"]," SIZES "}");
     assert_int_equal(c.family, FAMILY_OLMO2);
     assert_true(c.norms == NORMS_OUTPUT && c.qk_norm == QK_NORM_WHOLE && c.norm_eps == 1e-5);
+    c = parse("{\"architectures\":[\"Olmo3ForCausalLM\"]," SIZES ",\"rope_theta\":1e4,"
+              "\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":8}}");
+    assert_true(c.family == FAMILY_OLMO3 && c.norms == NORMS_OUTPUT && c.window == 4096);
+    assert_true(c.slides[0] && c.slides[2] && !c.slides[3] && c.slides[4]);
+    assert_true(c.rope.kind == ROPE_YARN && c.rope.theta == 1e4 && c.local_theta == 5e5);
+    c = parse(MINISTRAL3 ",\"rope_parameters\":{\"rope_type\":\"default\",\"rope_theta\":3e4,"
+                         "\"llama_4_scaling_beta\":0.2,\"original_max_position_embeddings\":20}}");
+    assert_true(c.query_growth == 0.2 && c.rope.original_max_pos == 20 && c.rope.theta == 3e4);
+    assert_true(c.d_head == 128 && c.norm_eps == 1e-5 && !c.window);
 }
 
 #define MOE "{\"architectures\":[\"Qwen3MoeForCausalLM\"],\"num_key_value_heads\":2," SIZES
@@ -459,19 +469,22 @@ static const struct refused {
     {"[]", "config.json: expected an object, found an array"},
     {"{\"architectures\":[\"GemmaForCausalLM\"]}",
      "config.json: architectures[0]: 'GemmaForCausalLM' is not supported; the nearest is "
-     "Gemma2ForCausalLM; known are llama, mistral, ministral, qwen2, qwen3, qwen3_moe, "
-     "qwen2_moe, mixtral, "},
+     "Gemma2ForCausalLM; known are llama, mistral, ministral, ministral3, qwen2, qwen3, "
+     "qwen3_moe, qwen2_moe, mixtral, "},
     {"{\"architectures\":[\"Qwen4ForCausalLM\"]}", "the nearest is Qwen2ForCausalLM; known are "},
     {"{\"architectures\":[\"Qwen3MoeForCausalLM\"],\"num_key_value_heads\":2," SIZES
      ",\"shared_expert_intermediate_size\":8}",
      "shared_expert_intermediate_size: 8 is not supported; 0 is"},
     {"{\"model_type\":\"mamba\"}",
-     "model_type: 'mamba' is not supported; known are llama, mistral, ministral, qwen2, qwen3, "
-     "qwen3_moe, qwen2_moe, mixtral, gpt_oss, olmoe, olmo2, smollm3, granite, gemma2, gemma3_text, gemma3n_text, gemma4_text, phi3, lfm2, "
+     "model_type: 'mamba' is not supported; known are llama, mistral, ministral, ministral3, qwen2, qwen3, "
+     "qwen3_moe, qwen2_moe, mixtral, gpt_oss, olmoe, olmo2, olmo3, smollm3, granite, gemma2, gemma3_text, gemma3n_text, gemma4_text, phi3, lfm2, "
      "qwen3_5_text, granitemoehybrid, qwen3_5_moe_text, qwen3_next, deepseek_v2, deepseek_v3, mistral4, gpt2, bert, roberta, xlm-roberta, modernbert and nomic_bert"},
     {DEEPSEEK("2") "}", "num_experts_per_tok is missing"},
     {DEEPSEEK("3") GROWING ",\"llama_4_scaling_beta\":0.1}}", "partial_rotary_factor: 0.5 is not"},
     {MISTRAL4 "}", "rope_parameters is missing"},
+    {MINISTRAL3 "}", "rope_parameters is missing"},
+    {"{" LLAMA ",\"rope_scaling\":{\"llama_4_scaling_beta\":0.1}}",
+     "rope_scaling.llama_4_scaling_beta: is not supported here"},
     {MISTRAL4 GROWING "}}", "llama_4_scaling_beta is missing"},
     {MISTRAL4 ",\"qk_rope_head_dim\":32,\"v_head_dim\":64" GROWING
               ",\"llama_4_scaling_beta\":0.1}}",
@@ -503,7 +516,7 @@ static const struct refused {
     {DEEPSEEK("3") ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":2}}",
      "rope_type: 'linear' is not supported here; default and yarn are"},
     {"{\"architectures\":[\"Qwen2_5_VLForConditionalGeneration\"],\"text_config\":{}}",
-     "'Qwen2_5_VLForConditionalGeneration' is not supported: its rotary positions are threefold"},
+     "text_config: vocab_size is missing"},
     {"{\"architectures\":[\"Gemma3ForConditionalGeneration\"]}", "text_config is missing"},
     {VISION("Llava", "{\"model_type\":\"opt\"}"),
      "config.json: text_config.model_type: 'opt' is not supported; known are llama, mistral"},
@@ -655,6 +668,23 @@ static const struct refused {
      "n_embd: 10 cannot be divided among 3 heads"},
 };
 
+/* Faults: positions of pictures that a text is refused for; a config of before there was a
+ * text_config; another's, whose positions these are not. */
+static void test_threefold(void **state)
+{
+    (void)state;
+    struct config c = parse("{\"architectures\":[\"Qwen2_5_VLForConditionalGeneration\"]," SIZES
+                            ",\"num_key_value_heads\":2,\"rope_scaling\":{\"type\":\"mrope\","
+                            "\"mrope_section\":[1,1,2]},\"vision_config\":{\"depth\":2}}");
+    assert_true(c.family == FAMILY_QWEN2 && c.has_qkv_bias && !c.is_wrapped && c.is_threefold);
+    assert_int_equal(c.rope.kind, ROPE_DEFAULT);
+    c = parse(VISION("Qwen3VL", "{\"model_type\":\"qwen3_vl_text\",\"num_key_value_heads\":2," SIZES
+                                ",\"rope_parameters\":{\"rope_type\":\"default\",\"rope_theta\":5e6,"
+                                "\"mrope_section\":[24,20,20],\"mrope_interleaved\":true}}"));
+    assert_true(c.family == FAMILY_QWEN3 && c.is_wrapped && c.rope.theta == 5e6);
+    assert_int_equal(c.qk_norm, QK_NORM_HEADS);
+}
+
 /* Faults: heads or layers of delta rules that are not those of the classes; a positions' field of
  * pictures that is refused in a text model; norms, or a share of heads, that others have. */
 static void test_delta_rules(void **state)
@@ -770,6 +800,7 @@ int main(void)
         cmocka_unit_test(test_phi3),
         cmocka_unit_test(test_text_config),
         cmocka_unit_test(test_short_convolutions),
+        cmocka_unit_test(test_threefold),
         cmocka_unit_test(test_delta_rules),
         cmocka_unit_test(test_scans),
         cmocka_unit_test(test_gpt2_and_bert),
