@@ -205,7 +205,8 @@ static int make_work(struct server *s, const struct server_options *o, struct er
         [SERVER_FETCHES] = {"fetches", 1, 0, 0}, /* a request has one at most */
         [SERVER_HANDLERS] = {"handlers", (int)o->http_threads, 0, (size_t)o->body_memory},
         [SERVER_CONSTRAINTS] = {"constraints", CONSTRAINTS_AT_ONCE, CONSTRAINTS_MAX, 0},
-        [SERVER_GRADERS] = {"graders", GRADERS_AT_ONCE, GRADERS_MAX, 0}};
+        [SERVER_GRADERS] = {"graders", GRADERS_AT_ONCE, GRADERS_MAX, 0},
+        [SERVER_COPIES] = {"copies", 1, 1, 0}}; /* of the store: no errand waits for one */
     s->work = background_new(lane, SERVER_LANES, e);
     return s->work ? 0 : -1;
 }

@@ -55,6 +55,7 @@ enum server_lane {
     SERVER_HANDLERS,
     SERVER_CONSTRAINTS,
     SERVER_GRADERS,
+    SERVER_COPIES,
     SERVER_LANES
 };
 struct background *server_work(const struct server *s);

@@ -50,6 +50,7 @@ void desk_leave(struct desk *d)
     for (struct errand *t = d->asking; t; t = t->next)
         atomic_store(&t->is_gone, true);
     pthread_mutex_unlock(&d->lock);
+    store_leave(d->store);
 }
 
 /* One turn of an errand, on the lane's thread. What it wrote is moved to `ready`, which the HTTP
@@ -117,6 +118,12 @@ static int64_t keep_house(void *ctx)
     return clock_us() + (desk_keep_house(ctx) ? 0 : KEEP_HOUSE_US);
 }
 
+static int64_t copy_store(void *ctx)
+{
+    desk_copy_store(ctx);
+    return clock_us() + KEEP_HOUSE_US;
+}
+
 /* ---- the data directory -------------------------------------------------------------------- */
 
 struct desk *desk_new(const struct desk_options *o, struct err *e)
@@ -149,8 +156,10 @@ int desk_open(struct desk *d, struct engine *g, struct err *e)
     d->jobs = jobs_new(&o, e);
     if (!d->jobs)
         return -1;
-    const struct background_task house = {.run = keep_house, .ctx = d};
-    if (background_give(d->opt.work, SERVER_DESK, &house, e))
+    const struct background_task house = {.run = keep_house, .ctx = d},
+                                 copies = {.run = copy_store, .ctx = d};
+    if (background_give(d->opt.work, SERVER_DESK, &house, e) ||
+        background_give(d->opt.work, SERVER_COPIES, &copies, e))
         return -1;
     atomic_store(&d->is_open, true);
     return 0;

@@ -48,7 +48,7 @@ struct desk_options {
 
 struct desk *desk_new(const struct desk_options *o, struct err *e); /* locks the directory */
 int desk_open(struct desk *d, struct engine *g, struct err *e);     /* errands and jobs begin */
-void desk_leave(struct desk *d); /* errands that ask others give up; NULL is fine */
+void desk_leave(struct desk *d); /* what takes long gives up; NULL is fine */
 void desk_stop(struct desk *d);  /* background work has stopped; then jobs. desk may be NULL */
 void desk_free(struct desk *d);  /* when no call can come any more; NULL is fine */
 

@@ -69,7 +69,7 @@ static void end_uploads(struct desk *d)
     arena_release(&a);
 }
 
-/* Files whose time is over, and a copy of the store. */
+/* Files whose time is over. */
 bool desk_keep_house(struct desk *d)
 {
     struct arena a;
@@ -89,11 +89,15 @@ bool desk_keep_house(struct desk *d)
     e = (struct err)ERR_INIT;
     if (store_response_expire(d->store, (int64_t)time(NULL), &more, &e))
         log_event(LOG_ERROR, "expired responses stay", LOG_TEXT("why", e.msg));
-    e = (struct err)ERR_INIT;
-    if (store_back_up_daily(d->store, (int64_t)time(NULL), &e))
-        log_event(LOG_ERROR, "the store has no backup of today", LOG_TEXT("why", e.msg));
     arena_release(&a);
     return more;
+}
+
+void desk_copy_store(struct desk *d)
+{
+    struct err e = ERR_INIT;
+    if (store_back_up_daily(d->store, (int64_t)time(NULL), &e) && e.code != ERR_BUSY)
+        log_event(LOG_ERROR, "the store has no backup of today", LOG_TEXT("why", e.msg));
 }
 
 /* One that is not needed is of an upload whose server was killed behind its end. Without a row it

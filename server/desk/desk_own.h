@@ -26,6 +26,7 @@ struct desk {
 
 /* desk_house.c */
 bool desk_keep_house(struct desk *d); /* the desk's thread, now and then; true: there is more */
+void desk_copy_store(struct desk *d); /* a thread of its own, now and then: it takes its time */
 int desk_sweep(struct desk *d, struct err *e); /* before anybody writes files */
 
 bool desk_is_open(const struct desk *d);

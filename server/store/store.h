@@ -34,8 +34,9 @@ struct store *store_new(const char *dir, struct err *e);
 void store_free(struct store *s);
 const struct data_dir *store_dir(const struct store *s);
 
-/* A copy in backups/, where the newest is of another day. */
+/* A copy in backups/, where the newest is of another day. ERR_BUSY: it was given up. */
 int store_back_up_daily(struct store *s, int64_t now, struct err *e);
+void store_leave(struct store *s); /* copies are given up from here on */
 
 enum { STORE_ID_BYTES = 40 };
 

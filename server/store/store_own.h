@@ -9,6 +9,7 @@
 
 #include <pthread.h>
 #include <sqlite3.h>
+#include <stdatomic.h>
 
 #include "server/data/data_dir.h"
 #include "server/store/store.h"
@@ -22,6 +23,8 @@ struct store {
     pthread_mutex_t lock;
     sqlite3 *db; /* owned */
     struct data_dir dir;
+    atomic_bool leaves;
+    int64_t copied_at; /* seconds since 1970: the last daily copy, by who makes them; 0: none yet */
     void (*notice_came)(void *ctx); /* NULL: ends of jobs leave no notice */
     void *notice_ctx;
 };

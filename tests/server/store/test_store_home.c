@@ -6,6 +6,7 @@
 #include "tests/server/store/home.h"
 
 #include <dirent.h>
+#include <glob.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@
 #include <unistd.h>
 
 #include "server/data/data_dir.h"
-#include "server/store/store.h"
+#include "server/store/store_own.h"
 
 static const char *in_dir(const char *name)
 {
@@ -267,6 +268,47 @@ static void copies_are_kept(void **state)
     store_free(s);
 }
 
+/* Copies that hold something. */
+static int count_copies(void)
+{
+    glob_t found;
+    int n = 0;
+    assert_int_equal(glob(in_dir("backups/store-*.db"), 0, NULL, &found), 0);
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        struct stat st;
+        n += stat(found.gl_pathv[i], &st) == 0 && st.st_size > 0;
+    }
+    globfree(&found);
+    return n;
+}
+
+/* Faults: where a clock was ahead for some days, copies that go as the oldest as soon as they are
+ * made, one each minute, or that are taken for older than they are. */
+static void a_clock_that_was_ahead(void **state)
+{
+    struct err e = ERR_INIT;
+    struct store_backups all;
+    int64_t now = (int64_t)time(NULL), day = 24 * 60 * 60;
+    (void)state;
+    add_file("file-1");
+    struct store *s = store_new(dir, &e);
+    assert_good(s ? 0 : -1, &e);
+    for (int i = 0; i < 8; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "backups/store-209901%02dT000000Z.db", i + 1);
+        put(name, "");
+    }
+    for (int i = 0; i < 3; i++)
+        assert_good(store_back_up_daily(s, now + 60 * i, &e), &e);
+    assert_int_equal(count_copies(), 1);
+    assert_good(store_back_up_daily(s, now + day + 60, &e), &e);
+    assert_int_equal(count_copies(), 2);
+    assert_good(store_backups(store_dir(s), &all, &e), &e);
+    assert_string_equal(all.name[0], "store-20990108T000002Z.db");
+    assert_false(is_there("backups/store-20990102T000000Z.db"));
+    store_free(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -277,6 +319,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(linked_folders_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(only_ours_goes, setup, teardown),
         cmocka_unit_test_setup_teardown(copies_are_kept, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_clock_that_was_ahead, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
