@@ -426,14 +426,15 @@ int store_loop_next(struct store *s, const char *fingerprint, struct arena *a,
                store_query(s, e,
                            "SELECT r.id, r.owner, r.line, r.seq, r.kind, r.place, r.state, r.body, "
                            "NULL, r.created FROM loop_request r JOIN loop_model m ON m.id = r.line "
-                           "AND m.next = r.seq WHERE r.state = 0 AND m.fingerprint = ? "
-                           "ORDER BY m.turn, r.place LIMIT 1",
+                           "AND m.next = r.seq JOIN (SELECT owner, max(turn) AS turn FROM "
+                           "loop_model GROUP BY owner) k ON k.owner = m.owner WHERE r.state = 0 "
+                           "AND m.fingerprint = ? ORDER BY k.turn, m.turn, r.place LIMIT 1",
                            "t", fingerprint),
                take_request, a, out, e);
 }
 
-int store_loop_samples(struct store *s, int64_t behind, size_t most, struct arena *a,
-                       struct loop_request **out, size_t *n, struct err *e)
+int store_loop_samples(struct store *s, const char *owner, int64_t behind, size_t most,
+                       struct arena *a, struct loop_request **out, size_t *n, struct err *e)
 {
     void *list;
     if (store_begin(s, e))
@@ -441,8 +442,8 @@ int store_loop_samples(struct store *s, int64_t behind, size_t most, struct aren
     int rc = all(s,
                  store_query(s, e,
                              "SELECT " REQUEST " FROM loop_request WHERE state = 0 AND kind = 6 "
-                             "AND place > ? ORDER BY place LIMIT ?",
-                             "ii", behind, (int64_t)most),
+                             "AND place > ? AND owner = ? ORDER BY place LIMIT ?",
+                             "iti", behind, owner, (int64_t)most),
                  take_request, sizeof **out, a, &list, n, e);
     *out = list;
     return store_end(s, rc, e);

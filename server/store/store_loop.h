@@ -80,12 +80,13 @@ int store_loop_expire(struct store *s, int64_t before, struct err *e);
 int store_loop_open(struct store *s, struct arena *a, struct loop_request **out, size_t *n,
                     struct err *e);
 
-/* The request of a model whose turn it is: of those that were served least recently. */
+/* The request of a model whose turn it is: of the key that was served least recently, and of its
+ * models likewise. */
 int store_loop_next(struct store *s, const char *fingerprint, struct arena *a,
                     struct loop_request *out, struct err *e); /* ERR_NOT_FOUND */
-/* Samples that wait, behind a place. */
-int store_loop_samples(struct store *s, int64_t behind, size_t most, struct arena *a,
-                       struct loop_request **out, size_t *n, struct err *e);
+/* A key's samples that wait, behind a place. */
+int store_loop_samples(struct store *s, const char *owner, int64_t behind, size_t most,
+                       struct arena *a, struct loop_request **out, size_t *n, struct err *e);
 /* Those of a model from seq on that came to something, in their order. */
 int store_loop_ran(struct store *s, const char *model, int64_t from, struct arena *a,
                    struct loop_request *out, struct err *e); /* the first; ERR_NOT_FOUND */

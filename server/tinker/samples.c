@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The thread that samples: requests are taken from the store in their order, as many as may run at
- * once, given to the engine as any client's are, and written down when their last answer ended. One
- * whose seed is not said has one that follows from its id: asked again behind a kill it has the
- * same answer.
+ * The thread that samples: a key's requests are taken from the store in their order, as many as may
+ * run at once, given to the engine as any client's are, and written down when their last answer
+ * ended. One whose seed is not said has one that follows from its id: asked again behind a kill it
+ * has the same answer.
+ *
+ * However many wait, a key leaves others half of the requests that may run, and most of the
+ * engine's queue; one that has none running has its first at once.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -15,10 +18,11 @@
 #include "engine/base/siphash.h"
 #include "server/tinker/tinker_own.h"
 
-enum { FLIGHTS_MAX = 256, TAKE = 32, BUSY_NS = 10 * 1000 * 1000, TICK_NS = 1000 * 1000 * 1000 };
+enum { BUSY_NS = 10 * 1000 * 1000, TICK_NS = 1000 * 1000 * 1000 };
 
 struct tinker_flight {
     struct tinker *all;
+    struct tinker_asker *asker;
     struct arena arena;
     struct loop_request request; /* its texts lie in the arena */
     struct tinker_sample ask;
@@ -34,6 +38,9 @@ static void flight_free(struct tinker_flight *f)
     for (int64_t i = 0; f->answer && i < f->ask.n_sample; i++)
         if (f->answer[i])
             answer_unref(f->answer[i]);
+    f->asker->n_text -= f->is_given ? f->ask.n_sample : 0;
+    f->asker->n_flight--;
+    f->all->n_flight--;
     arena_release(&f->arena);
     free(f);
 }
@@ -144,6 +151,8 @@ static int give(struct tinker_flight *f, struct err *e)
     struct who who;
     struct adapter *on;
     int64_t quota;
+    if (!tinker_asker_may_give(t, f->asker, f->ask.n_sample))
+        return err_set(e, ERR_BUSY, "others have their part of the queue");
     if (!t->opt.who(t->opt.ctx, f->request.owner, &who, &quota))
         return err_set(e, ERR_NOT_FOUND, "no key has this name any more");
     if (find_adapter(f, &on, e))
@@ -151,6 +160,7 @@ static int give(struct tinker_flight *f, struct err *e)
     int rc = submit(f, on, &who, e);
     adapter_unref(on);
     f->is_given = !rc;
+    f->asker->n_text += rc ? 0 : f->ask.n_sample;
     return rc;
 }
 
@@ -227,6 +237,7 @@ static void forget_answers(struct tinker_flight *f)
         answer_unref(f->answer[i]);
         f->answer[i] = NULL;
     }
+    f->asker->n_text -= f->ask.n_sample;
     f->is_given = false;
     atomic_store(&f->is_done, false);
 }
@@ -260,15 +271,18 @@ static const char *copy(struct arena *a, const char *p, size_t n)
     return at;
 }
 
-static void take(struct tinker *t, const struct loop_request *q)
+static void take(struct tinker *t, struct tinker_asker *k, const struct loop_request *q)
 {
     struct tinker_flight *f = xcalloc(1, sizeof *f);
     struct err e = ERR_INIT;
     f->all = t;
+    f->asker = k;
+    k->n_flight++;
+    t->n_flight++;
     arena_init(&f->arena, TINKER_ARENA_BYTES);
     f->request = *q;
     f->request.id = arena_strdup(&f->arena, q->id);
-    f->request.owner = arena_strdup(&f->arena, q->owner);
+    f->request.owner = k->owner;
     f->request.line = arena_strdup(&f->arena, q->line);
     f->request.body = copy(&f->arena, q->body ? q->body : "", q->n_body);
     if (read(f, &e)) {
@@ -282,39 +296,48 @@ static void take(struct tinker *t, const struct loop_request *q)
     *at = f;
 }
 
-static void take_new(struct tinker *t, int64_t n_flight)
+static void take_of(struct tinker *t, struct tinker_asker *k)
 {
     struct loop_request *list;
     struct arena a;
     struct err e = ERR_INIT;
-    size_t n = 0;
+    size_t most = tinker_asker_turn(t, k), n = 0;
+    if (!most)
+        return;
     arena_init(&a, TINKER_ARENA_BYTES);
-    if (n_flight < FLIGHTS_MAX &&
-        store_loop_samples(t->opt.store, t->sampled_place, TAKE, &a, &list, &n, &e))
-        n = 0;
-    for (size_t i = 0; i < n && !atomic_load(&t->stops); i++) {
-        take(t, &list[i]);
-        t->sampled_place = list[i].place;
+    int rc = store_loop_samples(t->opt.store, k->owner, k->place, most, &a, &list, &n, &e);
+    for (size_t i = 0; !rc && i < n && !atomic_load(&t->stops); i++) {
+        take(t, k, &list[i]);
+        k->place = list[i].place;
     }
     arena_release(&a);
+    if (rc || n == most)
+        tinker_asker_again(t, k);
 }
 
-/* How many there are; *waits: some of them for room. */
-static int64_t bring_all(struct tinker *t, bool *waits)
+static void take_new(struct tinker *t)
 {
-    int64_t n = 0;
-    *waits = false;
+    pthread_mutex_lock(&t->lock);
+    struct tinker_asker *k = t->asker; /* others come before it */
+    pthread_mutex_unlock(&t->lock);
+    for (; k; k = k->next)
+        take_of(t, k);
+}
+
+/* True: some of them wait for room. */
+static bool bring_all(struct tinker *t)
+{
+    bool waits = false;
     for (struct tinker_flight **at = &t->flight, *f; (f = *at) && !atomic_load(&t->stops);) {
         if (bring_on(f)) {
             *at = f->next;
             flight_free(f);
             continue;
         }
-        *waits = *waits || !f->is_given;
-        n++;
+        waits = waits || !f->is_given;
         at = &f->next;
     }
-    return n;
+    return waits;
 }
 
 static void sleep_for_mail(struct tinker *t, bool waits)
@@ -344,11 +367,10 @@ static void leave(struct tinker *t)
 void *tinker_sample(void *arg)
 {
     struct tinker *t = arg;
-    bool waits = false;
     while (!atomic_load(&t->stops)) {
-        int64_t n = bring_all(t, &waits);
-        take_new(t, n);
-        bring_all(t, &waits);
+        bring_all(t);
+        take_new(t);
+        bool waits = bring_all(t);
         tinker_tick(t, false);
         sleep_for_mail(t, waits);
     }

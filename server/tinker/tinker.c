@@ -138,7 +138,10 @@ int tinker_put(struct tinker *t, const struct loop_request *r, const char *sessi
             tinker_told(t, r->id);
         return rc ? refuse(&why, r, session, e) : 0;
     }
-    wake(t, r->kind == TINKER_SAMPLE);
+    if (r->kind == TINKER_SAMPLE)
+        tinker_asked(t, r->owner);
+    else
+        wake(t, false);
     return 0;
 }
 
@@ -188,8 +191,11 @@ static int remember_open(struct tinker *t, struct err *e)
     size_t n = 0;
     arena_init(&a, TINKER_ARENA_BYTES);
     int rc = store_loop_open(t->opt.store, &a, &list, &n, e);
-    for (size_t i = 0; i < n && !rc; i++)
+    for (size_t i = 0; i < n && !rc; i++) {
         map_put_str(&t->open, list[i].id, t);
+        if (list[i].kind == TINKER_SAMPLE)
+            tinker_asked(t, list[i].owner);
+    }
     arena_release(&a);
     return rc;
 }
@@ -266,6 +272,7 @@ void tinker_free(struct tinker *t)
         return;
     tinker_stop(t);
     map_release(&t->open);
+    tinker_askers_free(t);
     pthread_cond_destroy(&t->train_wake);
     pthread_cond_destroy(&t->sample_wake);
     pthread_mutex_destroy(&t->lock);

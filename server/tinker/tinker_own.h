@@ -26,6 +26,15 @@ struct tinker_wait;
 struct tinker_live;
 struct tinker_flight;
 
+/* A key that has asked for samples. Its counts are the sampler's. */
+struct tinker_asker {
+    char *owner;              /* owned */
+    int64_t place;            /* the last request that was taken */
+    int64_t n_flight, n_text; /* requests that were taken; texts that the engine has of them */
+    bool has_more;            /* under the lock: there may be others behind the place */
+    struct tinker_asker *next;
+};
+
 struct tinker {
     struct tinker_options opt;
     atomic_bool stops, leaves; /* the second: nobody waits any more */
@@ -35,10 +44,11 @@ struct tinker {
         has_threads;          /* under the lock but the last: there is something new */
     struct map open;          /* under the lock: ids of requests that came to nothing yet */
     struct tinker_wait *wait; /* under the lock */
+    struct tinker_asker *asker; /* owned; under the lock the first of them: none goes */
     pthread_t trainer, sampler;
     struct tinker_live *live;     /* the trainer's: the last used first */
     struct tinker_flight *flight; /* the sampler's */
-    int64_t sampled_place;        /* the sampler's: the last request that it took */
+    int64_t n_flight;             /* of all askers */
 };
 
 /* DIR/loops/NAME, in the arena; and the names of a model's state, and of what a request saves. */
@@ -89,5 +99,14 @@ int tinker_sweep(struct tinker *t, struct err *e);
 
 /* samples.c */
 void *tinker_sample(void *t);
+
+/* askers.c */
+void tinker_asked(struct tinker *t, const char *owner); /* for a sample: any thread */
+void tinker_askers_free(struct tinker *t);
+struct tinker_asker *tinker_asker_first(struct tinker *t);
+size_t tinker_asker_turn(struct tinker *t, struct tinker_asker *k); /* how many may be taken now */
+void tinker_asker_again(struct tinker *t, struct tinker_asker *k);  /* they were not all */
+/* Whether the engine may have so many more of its texts. */
+bool tinker_asker_may_give(const struct tinker *t, const struct tinker_asker *k, int64_t n);
 
 #endif

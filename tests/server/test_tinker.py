@@ -7,7 +7,7 @@ them.
 Faults they can catch: a trained log-probability that is not the sampled one, to the bit; a model that
 sees another's values, moments or gradients; a request that is run twice, never, or out of its turn; a
 gradient that a failed request leaves or takes with it unsaid; a key that reaches another's model,
-sampler, request or weights; an answer that a kill changes.
+sampler, request or weights; one whose samples keep out another's; an answer that a kill changes.
 
 What is tested here of server/http/routes.def: tinker_health tinker_config tinker_dynamic tinker_telemetry
 tinker_capabilities tinker_session tinker_heartbeat tinker_finish tinker_create tinker_info tinker_pass
@@ -393,6 +393,28 @@ def passes_are_bounded(model):
     return f"{n} passes, {n_again} more"
 
 
+def a_crowd_of_one_key(model):
+    """Samples of one key fill neither the engine's queue nor the list of those that run."""
+    with scratch() as tmp:
+        (tmp / "keys").write_text(KEYS + "ops admin tml-ops-ops-ops-ops-ops-ops\n")
+        (tmp / "keys").chmod(0o600)
+        with Tandem(model, "--data-dir", tmp / "data", "--ctx", 512, "--api-key-file", tmp / "keys",
+                    "--max-seqs", 4, "--max-waiting", 256, "--no-access-log") as s:
+            ann, bob = Client(lambda: s, key("ann")), Client(lambda: s, key("bob"))
+            many, few = ann.sampler(), bob.sampler()
+            for _ in range(300):
+                many.give([5, 6, 7], 16, max_tokens=400)
+            r = s.post("/v1/completions", {"prompt": "a", "max_tokens": 2}, **key("bob"))
+            assert r.status == 200, r
+            few.sample([5, 6], max_tokens=2)
+            left = s.metrics(**key("ops"))["tandem_requests_waiting"]
+            assert left > 0, "ann's 4,800 samples are over already"
+            s.process.kill()
+            s.process.wait()
+            s.process.returncode = 0  # it was to end so
+    return f"{left:.0f} texts wait"
+
+
 def stops(model):
     """Who waits for what a stop ends is told to come again to another, whenever it began to wait."""
     with scratch() as tmp, Tandem(model, "--data-dir", tmp / "data", "--ctx", 256, "--no-access-log",
@@ -637,6 +659,7 @@ def main():
             cases.run_all(Whole(s))
         cases.run("within a quota", lambda: within_a_quota(model))
         cases.run("passes are bounded", lambda: passes_are_bounded(model))
+        cases.run("a crowd of one key", lambda: a_crowd_of_one_key(model))
         cases.run("stops", lambda: stops(model))
         cases.run("sent again", lambda: sent_again(model))
         cases.run("outlives its time", lambda: outlives_its_time(model))

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How long rows of trainings stay. Catches: a session that goes though its client asks for things;
- * an answer that goes before it was there for its time; weights that outlive theirs; bodies of
- * samples that nobody reads again.
+ * How long rows of trainings stay, and whose turn it is. Catches: a session that goes though its
+ * client asks for things; an answer that goes before it was there for its time; weights that outlive
+ * theirs; bodies of samples that nobody reads again; a key whose many models or samples hold up
+ * another's.
  */
 #include "tests/server/store/home.h"
 
@@ -23,12 +24,13 @@ static struct store *store_with_session(void)
     return s;
 }
 
-static void put(struct store *s, const char *line, const char *id, int64_t kind, int64_t now)
+static void put_for(struct store *s, const char *owner, const char *session, const char *line,
+                    const char *id, int64_t kind, int64_t now)
 {
     struct err e = ERR_INIT;
     bool is_new;
     const struct loop_request r = {.id = id,
-                                   .owner = "ann",
+                                   .owner = owner,
                                    .line = line,
                                    .seq = 0,
                                    .kind = kind,
@@ -36,13 +38,18 @@ static void put(struct store *s, const char *line, const char *id, int64_t kind,
                                    .n_body = 4,
                                    .created = now};
     const struct loop_model m = {.id = line,
-                                 .owner = "ann",
-                                 .session = "one",
+                                 .owner = owner,
+                                 .session = session,
                                  .base = "base",
                                  .fingerprint = "print",
                                  .created = now};
     assert_good(store_loop_put(s, &r, kind == PASS ? &m : NULL, &most, &is_new, &e), &e);
     assert_true(is_new);
+}
+
+static void put(struct store *s, const char *line, const char *id, int64_t kind, int64_t now)
+{
+    put_for(s, "ann", "one", line, id, kind, now);
 }
 
 static bool is_old(struct store *s, int64_t since)
@@ -155,6 +162,54 @@ static void weights_have_their_time(void **state)
     store_free(s);
 }
 
+/* Bob comes when three models of ann's wait, and is the next but one at most. */
+static void keys_take_turns(void **state)
+{
+    struct err e = ERR_INIT;
+    struct store *s = store_with_session();
+    const char *said[] = {"a0", "b0", "a1", "a2"};
+    (void)state;
+    assert_good(store_loop_session_add(s, "two", "bob", 1000, 10, &e), &e);
+    put(s, "one:train:0", "a0", PASS, 1);
+    put(s, "one:train:1", "a1", PASS, 1);
+    put(s, "one:train:2", "a2", PASS, 1);
+    for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
+        struct loop_request r;
+        assert_good(store_loop_next(s, "print", &arena, &r, &e), &e);
+        assert_string_equal(r.id, said[i]);
+        r.state = LOOP_DONE;
+        assert_good(store_loop_end(s, &(struct loop_end){.request = &r}, &e), &e);
+        if (i == 0)
+            put_for(s, "bob", "two", "two:train:0", "b0", PASS, 1);
+    }
+    store_free(s);
+}
+
+static void samples_are_a_keys(void **state)
+{
+    struct err e = ERR_INIT;
+    struct loop_request *list;
+    size_t n;
+    struct store *s = store_with_session();
+    const struct loop_sampler m = {.id = "two:sample:0", .owner = "bob", .session = "two"};
+    (void)state;
+    assert_good(store_loop_session_add(s, "two", "bob", 1000, 10, &e), &e);
+    assert_good(store_loop_sampler_add(s, &m, &e), &e);
+    put(s, "one:sample:0", "a0", SAMPLE, 1);
+    put(s, "one:sample:0", "a1", SAMPLE, 1);
+    put_for(s, "bob", "two", "two:sample:0", "b0", SAMPLE, 1);
+    assert_good(store_loop_samples(s, "ann", 0, 1, &arena, &list, &n, &e), &e);
+    assert_int_equal(n, 1);
+    assert_string_equal(list[0].id, "a0");
+    assert_good(store_loop_samples(s, "ann", list[0].place, 9, &arena, &list, &n, &e), &e);
+    assert_int_equal(n, 1);
+    assert_string_equal(list[0].id, "a1");
+    assert_good(store_loop_samples(s, "bob", 0, 9, &arena, &list, &n, &e), &e);
+    assert_int_equal(n, 1);
+    assert_string_equal(list[0].id, "b0");
+    store_free(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -163,6 +218,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(answers_stay_from_their_end_on, setup, teardown),
         cmocka_unit_test_setup_teardown(what_runs_again_keeps_its_body, setup, teardown),
         cmocka_unit_test_setup_teardown(weights_have_their_time, setup, teardown),
+        cmocka_unit_test_setup_teardown(keys_take_turns, setup, teardown),
+        cmocka_unit_test_setup_teardown(samples_are_a_keys, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
