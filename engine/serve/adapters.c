@@ -5,11 +5,13 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
+#include "engine/base/clock.h"
 #include "engine/base/mem.h"
 #include "engine/serve/engine_own.h"
 
-enum { LIST_MORE = 16 };
+enum { LIST_MORE = 16, WAIT_US = 30 * 1000 * 1000, LOOK_US = 2000 };
 
 static int check_has(const struct engine *g, struct err *e)
 {
@@ -29,12 +31,25 @@ void adapters_forget(void *ctx, uint64_t gone)
     pthread_mutex_unlock(&g->mail.lock);
 }
 
-int engine_adapter_load(struct engine *g, const char *name, const char *dir, struct err *e)
+/* ERR_BUSY: there may be a place later. */
+static int load_now(struct engine *g, const char *name, const char *dir, struct err *e)
 {
     uint64_t gone = 0;
     if (check_has(g, e) || registry_load(g->names.registry, name, dir, &gone, e))
         return -1;
     adapters_forget(g, gone);
+    return 0;
+}
+
+int engine_adapter_load(struct engine *g, const char *name, const char *dir, struct err *e)
+{
+    int64_t until = clock_us() + WAIT_US;
+    while (load_now(g, name, dir, e)) {
+        if (e->code != ERR_BUSY || clock_us() >= until)
+            return -1;
+        *e = (struct err)ERR_INIT;
+        nanosleep(&(struct timespec){.tv_nsec = LOOK_US * 1000}, NULL);
+    }
     return 0;
 }
 
@@ -105,7 +120,7 @@ static int load_own(struct engine *g, const char *name, const char *dir, const c
     if (check_most(g, name, owner, most, e))
         return -1;
     int is_new = owners_claim(g->names.owners, name, owner, is_shared, e);
-    int rc = is_new < 0 ? -1 : engine_adapter_load(g, name, dir, e);
+    int rc = is_new < 0 ? -1 : load_now(g, name, dir, e);
     if (rc && is_new > 0)
         owners_forget(g->names.owners, name);
     /* once more, as its owner may have dropped the name meanwhile, and the claim with it */
@@ -120,7 +135,7 @@ int engine_adapter_load_for(struct engine *g, const char *name, const char *dir,
                             bool is_shared, int64_t most, struct err *e)
 {
     pthread_mutex_lock(&g->names.lock);
-    int rc = is_operators(g, name) ? engine_adapter_load(g, name, dir, e)
+    int rc = is_operators(g, name) ? load_now(g, name, dir, e)
                                    : load_own(g, name, dir, owner, is_shared, most, e);
     pthread_mutex_unlock(&g->names.lock);
     return rc;

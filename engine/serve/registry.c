@@ -14,15 +14,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "engine/base/clock.h"
 #include "engine/base/made.h"
 #include "engine/base/map.h"
 #include "engine/base/mem.h"
 #include "engine/serve/adapter_folder.h"
-
-enum { WAIT_US = 30 * 1000 * 1000, LOOK_US = 2000 };
 
 struct seat {
     struct adapter *adapter; /* counted */
@@ -245,22 +241,14 @@ int registry_load(struct registry *r, const char *name, const char *dir, uint64_
 {
     struct adapter *a = NULL;
     uint64_t old = 0;
-    int64_t until = clock_us() + WAIT_US;
     if (registry_check_name(name, e))
         return -1;
-    for (bool waits = true; waits;) {
-        pthread_mutex_lock(&r->load); /* none but loads add names, so the place is ours */
-        if (!make_place(r, name, false, e))
-            a = read_in(r, name, dir, e);
-        if (a)
-            old = switch_to(r, a);
-        pthread_mutex_unlock(&r->load);
-        waits = !a && e->code == ERR_BUSY && clock_us() < until;
-        if (waits) {
-            *e = (struct err)ERR_INIT;
-            nanosleep(&(struct timespec){.tv_nsec = LOOK_US * 1000}, NULL);
-        }
-    }
+    pthread_mutex_lock(&r->load); /* none but loads add names, so the place is ours */
+    if (!make_place(r, name, false, e))
+        a = read_in(r, name, dir, e);
+    if (a)
+        old = switch_to(r, a);
+    pthread_mutex_unlock(&r->load);
     if (gone)
         *gone = old;
     return a ? 0 : err_wrap(e, "adapter %s", name);
@@ -316,11 +304,20 @@ static struct adapter *look_up(struct registry *r, const char *name, char **dir,
     return a;
 }
 
-/* Read once more it would be the same: who asks is told why. */
+/* Whether it would be so again: what the system refused may go another time. */
+static bool is_lasting(const struct err *e)
+{
+    return e->code == ERR_CORRUPT || e->code == ERR_BAD_INPUT || e->code == ERR_NOT_FOUND ||
+           e->code == ERR_UNSUPPORTED;
+}
+
+/* Read once more it would be the same: who asks is told why. Good files may hold what this server
+ * has nothing for, and another one has. */
 static void bar_unread(struct registry *r, const char *name, const char *dir, struct err *e)
 {
     struct err said = ERR_INIT;
-    if (e->code == ERR_BUSY || e->code == ERR_NO_MEMORY || e->code == ERR_TOO_LARGE)
+    adapter_folder_hide(dir, e);
+    if (!is_lasting(e))
         return;
     pthread_mutex_lock(&r->lock);
     struct source *from = map_del_str(&r->known, name);
@@ -331,9 +328,9 @@ static void bar_unread(struct registry *r, const char *name, const char *dir, st
         return;
     }
     source_free(from);
-    adapter_folder_hide(dir, e);
-    err_set(&said, ERR_CORRUPT, "'%.100s' is not served: its files are not what was published: %s.",
-            name, e->msg);
+    bool is_good = e->code == ERR_UNSUPPORTED;
+    err_set(&said, is_good ? ERR_UNSUPPORTED : ERR_CORRUPT, "'%.100s' is not served: %s%s.", name,
+            is_good ? "" : "its files are not what was published: ", e->msg);
     *e = said;
     registry_bar(r, name, e);
 }

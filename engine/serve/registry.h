@@ -39,9 +39,9 @@ void registry_free(struct registry *r);
 int registry_check_name(const char *name, struct err *e);
 
 /* Reads a PEFT directory and puts it under the name. *gone: the version that it replaced, 0: none;
- * may be NULL. The name stays as it was when this fails. Where all places are taken, some of them
- * by what is known and in use, it waits for one, half a minute. One place is left to what is known,
- * if there are two. */
+ * may be NULL. The name stays as it was when this fails. ERR_BUSY: all places are taken, some of them
+ * by what is known and in use, of which one is to leave; ask again. One place is left to what is
+ * known, if there are two. */
 int registry_load(struct registry *r, const char *name, const char *dir, uint64_t *gone,
                   struct err *e);
 
@@ -53,7 +53,7 @@ bool registry_knows(struct registry *r, const char *name);
 
 /* As registry_get, loaded where it is known and not there. ERR_BUSY: all places are in use; ask
  * again. ERR_NOT_FOUND: no such name. ERR_TOO_LARGE: there is no place that it could have.
- * ERR_CORRUPT: it cannot be read, and is barred. */
+ * ERR_CORRUPT, ERR_UNSUPPORTED: it cannot be read, or not served here, and is barred. */
 int registry_fetch(struct registry *r, const char *name, struct adapter **out, struct err *e);
 
 /* ERR_NOT_FOUND: no such name. *gone: 0 where it was only known. */

@@ -77,7 +77,8 @@ int fetching_check(const struct fetching *t, struct api_error *e)
 {
     if (!t->err.code)
         return 0;
-    if (t->err.code == ERR_CORRUPT || t->err.code == ERR_NOT_FOUND)
+    if (t->err.code == ERR_CORRUPT || t->err.code == ERR_NOT_FOUND ||
+        t->err.code == ERR_UNSUPPORTED)
         return ops_no_model(t->call, t->engine, t->name, e);
     if (t->err.code != ERR_TOO_LARGE)
         return api_fail_err(e, &t->err, "model");

@@ -12,6 +12,7 @@
 
 #include "api/request.h"
 #include "engine/base/background.h"
+#include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "engine/engine.h"
 #include "server/answer/ops.h"
@@ -20,7 +21,7 @@
 #include "server/http/route.h"
 #include "server/server.h"
 
-enum { BODY_BYTES_MAX = 4096 };
+enum { BODY_BYTES_MAX = 4096, WAIT_US = 30 * 1000 * 1000, AGAIN_US = 5000 };
 
 struct change;
 
@@ -39,7 +40,8 @@ struct change {
     struct engine *engine; /* borrowed */
     const char *name;
     char dir[ADAPTER_FOLDER_BYTES];
-    int fd; /* owned: of the folder; -1: none */
+    int fd;           /* owned: of the folder; -1: none */
+    int64_t until_us; /* it waits so long for a place */
     struct err err;
     bool is_shared;
     atomic_bool is_done;
@@ -78,9 +80,13 @@ static int64_t load(void *ctx)
     struct change *l = ctx;
     const char *owner = call_request(l->call)->who->name;
     const struct limit_rule *rule = call_request(l->call)->who->rule;
+    l->err = (struct err)ERR_INIT;
     if (engine_adapter_load_for(l->engine, l->name, l->dir, owner, l->is_shared,
-                                rule ? rule->adapters : 0, &l->err))
+                                rule ? rule->adapters : 0, &l->err)) {
+        if (l->err.code == ERR_BUSY && clock_us() < l->until_us)
+            return clock_us() + AGAIN_US; /* others load and drop meanwhile */
         adapter_folder_hide(l->dir, &l->err);
+    }
     end(l);
     return BACKGROUND_DONE;
 }
@@ -203,6 +209,7 @@ static int begin(struct call *c, struct engine *g, const struct api_request *q,
     struct change *l = ARENA_NEW(call_arena(c), struct change);
     *l = (struct change){
         .form = form, .call = c, .engine = g, .name = q->adapter_name, .is_shared = q->is_shared};
+    l->until_us = clock_us() + WAIT_US;
     l->fd = adapter_folder_open(server_adapter_root(call_server(c)),
                                 q->path ? q->path : q->adapter_name, l->dir, e);
     if (l->fd < 0)

@@ -6,7 +6,8 @@ asks beside; what is in use stays, and what is not makes place.
 Faults they can catch: a model that is refused, or answers as another one, because it was not loaded; one
 that is put out under a request; a request that waits for ever behind others; places that are all taken by
 adapters that stay; a model that comes back after it was deleted; one whose files were altered while it
-was not loaded, and is served; a start that reads them all; other ranks that keep what is gone.
+was not loaded, and is served; a start that reads them all; other ranks that keep what is gone; a load by name
+that waits for a place, and holds up whoever looks at a name or a disk.
 
 TEST_MODELS=N has as many at the start (200). Random weights; standard library only."""
 import concurrent.futures
@@ -109,6 +110,27 @@ def held_places(tmp, want):
         assert three in loaded(s), loaded(s)
 
 
+def load_waits(tmp, want):
+    """Streams hold both places, and a load by name waits for one: meanwhile others' names come and go."""
+    data, (one, two, three, _) = tmp / "waits", want
+    shutil.copytree(tmp / "data", data)
+    job, = [p for p in (data / "adapters").iterdir() if p.name.endswith(one[-8:])]
+    shutil.copytree(job, tmp / "root" / "late")
+    with serve(data, "--ctx", "4096", "--adapter-root", tmp / "root") as s, \
+            concurrent.futures.ThreadPoolExecutor(1) as pool:
+        with contextlib.closing(long_stream(s, one)), contextlib.closing(long_stream(s, two)):
+            waits = pool.submit(s.post, "/v1/adapters", {"name": "late"})
+            while str(tmp / "root" / "late") not in s.open_files():
+                assert not waits.done(), waits.result()
+                time.sleep(0.01)
+            assert s.ask("DELETE", f"/v1/models/{three}").status == 200
+            assert s.ask("DELETE", "/v1/adapters/none").status == 404
+            assert s.get("/v1/files").status == 200
+            assert not waits.done(), waits.result()
+        assert waits.result().status == 200, waits.result()
+        assert text(s, "late") == want[one]
+
+
 def stays(tmp, want):
     """What was loaded by name has its place, and leaves one to models."""
     first = next(iter(want))
@@ -175,7 +197,7 @@ def main():
         cases.run("more models than places", lambda: tuned(tmp, want))
         cases.run("behind a start", lambda: again(tmp, want))
         cases.run("of two ranks", lambda: again(tmp, want, "--tp", "2"))
-        for case in (held_places, stays, deleted, many):
+        for case in (held_places, load_waits, stays, deleted, many):
             cases.run(case.__name__, lambda case=case: case(tmp, want))
     return cases.end()
 

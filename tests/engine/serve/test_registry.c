@@ -4,11 +4,15 @@
  */
 #include "tests/lib/test.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
+#include "engine/base/fs.h"
 #include "engine/base/mem.h"
 #include "engine/serve/registry.h"
 #include "tests/lib/golden.h"
@@ -256,6 +260,69 @@ static void want_of_room_bars_no_name(void **state)
     golden_release(&g);
 }
 
+/* Fault: a moment without descriptors, that is taken as files that cannot be read for ever. */
+static void want_of_descriptors_bars_no_name(void **state)
+{
+    struct golden g;
+    struct err e = ERR_INIT;
+    struct adapter *none;
+    struct rlimit had, few;
+    (void)state;
+    golden_init_short(&g, "llama_plain", K_F32);
+    struct registry *r = registry_for(&g, 9, 1 << 30);
+    know(r, "a");
+    int next = open("/dev/null", O_RDONLY);
+    assert_true(next >= 0 && !close(next));
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &had), 0);
+    few = had;
+    few.rlim_cur = (rlim_t)next;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    int rc = registry_fetch(r, "a", &none, &e);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &had), 0);
+    assert_err(rc, &e, ERR_IO, "Too many open files");
+    assert_null(strstr(e.msg, FOLDER));
+    assert_true(registry_knows(r, "a") && !registry_why(r, "a", &e));
+    fetch_and_leave(r, "a");
+    registry_free(r);
+    golden_release(&g);
+}
+
+static void put_file(const char *dir, const char *name, const void *data, size_t n)
+{
+    char path[400];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    FILE *f = fopen(path, "wb");
+    assert_true(f && fwrite(data, 1, n, f) == n && fclose(f) == 0);
+}
+
+/* Fault: good files that this server has nothing for, told as altered ones. */
+static void what_is_not_served_here_is_not_altered(void **state)
+{
+    static const char config[] = "{\"peft_type\":\"LORA\",\"r\":4,\"lora_alpha\":8,\"target_modules\":"
+                                 "[\"q_proj\"],\"modules_to_save\":[\"score\"]}";
+    struct golden g;
+    struct err e = ERR_INIT, why = ERR_INIT;
+    struct adapter *none;
+    struct buf b;
+    char *dir = test_dir_new();
+    (void)state;
+    golden_init_short(&g, "llama_plain", K_F32);
+    struct registry *r = registry_for(&g, 9, 1 << 30);
+    buf_init(&b, 1 << 20);
+    assert_good(fs_read(FOLDER "lora/adapter_model.safetensors", &b, &e), &e);
+    put_file(dir, "adapter_model.safetensors", b.data, b.len);
+    put_file(dir, "adapter_config.json", config, sizeof config - 1);
+    buf_release(&b);
+    assert_good(registry_know(r, "more", dir, 7, &e), &e);
+    assert_err(registry_fetch(r, "more", &none, &e), &e, ERR_UNSUPPORTED, "'score'");
+    assert_null(strstr(e.msg, "not what was published"));
+    assert_true(!registry_knows(r, "more") && registry_why(r, "more", &why));
+    assert_string_equal(why.msg, e.msg);
+    registry_free(r);
+    golden_release(&g);
+    test_dir_free(dir);
+}
+
 /* Fault: a name that is a path, or breaks a log line. */
 static void names_are_plain(void **state)
 {
@@ -350,6 +417,8 @@ int main(void)
         cmocka_unit_test(a_name_means_the_newest),   cmocka_unit_test(limits_hold),
         cmocka_unit_test(the_oldest_makes_place),    cmocka_unit_test(bytes_make_room_too),
         cmocka_unit_test(want_of_room_bars_no_name), cmocka_unit_test(names_are_plain),
+        cmocka_unit_test(want_of_descriptors_bars_no_name),
+        cmocka_unit_test(what_is_not_served_here_is_not_altered),
         cmocka_unit_test(readers_beside_loads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
