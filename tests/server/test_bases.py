@@ -5,7 +5,8 @@ was to be, when the second is served from it, and when the first is back.
 
 Faults they can catch: a tuned model that answers over weights that it did not learn beside; a training
 that goes on over others, or is thrown away by a server that was started with the wrong model; an adapter
-that is taken because its shapes fit; rows of an older program that are lost, or belong to any base.
+that is taken because its shapes fit; rows of an older program that are lost, or belong to any base; a
+training whose result nobody can ask for, since the base has an odd name.
 
 Standard library only."""
 import json
@@ -175,9 +176,22 @@ def of_an_older_program(w):
         assert "taken for this one's" not in s.output()
 
 
+def of_any_name(tmp):
+    name, data = "My Model..(v2) \u00e9", tmp / "odd"
+    tuned = None
+    for _ in range(2):
+        with Tandem(MODEL, "--name", name, "--data-dir", data, "--no-access-log") as s:
+            c = Client(s)
+            if not tuned:
+                job = c.job(c.file(rows(12)), model=name, suffix="a..b", **QUICK)
+                tuned = c.done(job)["fine_tuned_model"]
+            assert ask(c, tuned).status == 200 and tuned in names(c), (tuned, names(c))
+
+
 def main():
     cases = Cases()
     with scratch() as tmp:
+        cases.run("of any name", lambda: of_any_name(tmp))
         w = World(tmp)
         for case in (of_another_base, by_option, of_an_older_program):
             cases.run(case.__name__.replace("_", " "), lambda case=case: case(w))
