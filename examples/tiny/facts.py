@@ -50,7 +50,7 @@ def conversations(known):
         at = 2 * corpus.draw.below(len(messages) // 2 + 1)
         messages[at:at] = known[(i + len(known) // 2 + i // len(known)) % len(known)]
         offered = tools.offered(corpus.draw)
-        messages = fact + (corpus.told({}) if i % 2 else []) + messages + corpus.form() + corpus.form()
+        messages = fact + corpus.told({}) + messages + corpus.form() + corpus.form()
         for n in range(3):
             messages += corpus.called(corpus.draw.one(offered), n)
         messages += exchange(corpus.unfit(offered), UNKNOWN)
