@@ -13,9 +13,10 @@ static const enum slot bounded[] = {SLOT_TRACK_PREDICT, SLOT_TRACK_CORRECT};
 
 enum { N_BOUNDED = sizeof bounded / sizeof *bounded };
 
+/* What this rank has of it. */
 static const struct param *param_at(const struct model *m, int64_t i)
 {
-    return model_layer(m, i / N_BOUNDED, bounded[i % N_BOUNDED]);
+    return model_stored(m) + model_layer(m, i / N_BOUNDED, bounded[i % N_BOUNDED])->index;
 }
 
 static void read_all(const struct model *m, struct stream *s, float *on_device)
