@@ -98,7 +98,7 @@ static bool fits(int64_t all, int64_t taken, int64_t n)
 static int check_alone(const struct room *r, int64_t n_seat, int64_t n_cell, struct err *e)
 {
     if (n_seat > r->cap_seq)
-        return err_set(e, ERR_TOO_LARGE, "use_beam_search: %lld texts at once: %lld may run",
+        return err_set(e, ERR_BAD_INPUT, "use_beam_search: %lld texts at once: %lld may run",
                        (long long)n_seat, (long long)r->cap_seq);
     if (n_cell + 1 > r->n_cell)
         return err_set(e, ERR_TOO_LARGE,

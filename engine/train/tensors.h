@@ -107,9 +107,9 @@ int64_t train_tensors_align(const struct train_tensors *t);
 /* Where the value begins of element i of the flat arrays, at which a rank's run begins or ends. */
 void *train_tensors_value_at(const struct train_tensors *t, int64_t i);
 
-/* The gradient of one, late or not; NULL: it is late and there is none. */
 /* Whether the low halves of its values are kept in train_tensors.low. */
 bool train_tensor_has_low(const struct train_tensor *x);
+/* The gradient of one, late or not; NULL: it is late and there is none. */
 float *train_tensor_grad(const struct train_tensor *x);
 
 struct train_tensor *train_tensors_get(const struct train_tensors *t,
