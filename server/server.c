@@ -11,6 +11,7 @@
 #include "server/server.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -163,6 +164,16 @@ static void raise_files(void)
         r.rlim_cur = r.rlim_max;
         setrlimit(RLIMIT_NOFILE, &r);
     }
+}
+
+/* One that comes later would lie outside of the sandbox. */
+static int check_adapter_root(const struct server_options *o, struct err *e)
+{
+    const char *root = o->adapter_root && *o->adapter_root ? o->adapter_root : NULL;
+    int fd = root ? open(root, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0 || !root ? 0 : err_sys(e, "--adapter-root %s", root);
 }
 
 static int make_http(struct server *s, const struct server_options *o, struct err *e)
@@ -583,7 +594,7 @@ int server_run(const struct server_options *o, const char *model, struct comm **
 {
     struct confine confine;
     struct grader_python *python;
-    if (make_python(o, *group != NULL, &python, e))
+    if (check_adapter_root(o, e) || make_python(o, *group != NULL, &python, e))
         return -1;
     if (confine_enter(&confine, o, model, *group != NULL, e)) {
         grader_python_free(python);

@@ -108,6 +108,13 @@ def replaced_files(tmp, model):
     assert "ended" in log.read_text()
 
 
+def a_folder_that_is_not_there(tmp, model):
+    """A server that would answer 500 to every load of an adapter says at its start why."""
+    s = Tandem(model, "--adapter-root", tmp / "none", waits=False)
+    assert s.process.wait(60 * SLOW) != 0
+    assert f"--adapter-root {tmp / 'none'}: No such file" in s.output(), s.output()
+
+
 def what_it_writes(tmp, model):
     """A data directory that is made, a file in it, an adapter, a socket."""
     root = tmp / "adapters"
@@ -136,6 +143,7 @@ def main():
         cases.run("on is whole, or refused", lambda: on_is_whole_or_refused(model))
         cases.run("a model of links", lambda: linked(tmp / "cache", model))
         cases.run("files that are replaced", lambda: replaced_files(tmp, model))
+        cases.run("a folder that is not there", lambda: a_folder_that_is_not_there(tmp, model))
         cases.run("what it writes", lambda: what_it_writes(tmp, model))
     return cases.end()
 
