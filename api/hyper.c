@@ -230,6 +230,7 @@ int hyper_read(struct api_reader *r, const char *where, const json_t *v, enum hy
         if (!is_auto(value) && read_row(r, row, name, value, h))
             return -1;
         h->says_rslora |= !is_auto(value) && strcmp(key, "use_rslora") == 0;
+        h->says_dora |= !is_auto(value) && strcmp(key, "use_dora") == 0;
         h->says_targets |= !is_auto(value) && strcmp(key, "target_modules") == 0;
         h->says_saves |= !is_auto(value) && strcmp(key, "modules_to_save") == 0;
     }

@@ -38,9 +38,9 @@ struct job_hyper {
     int64_t group_size, max_completion_tokens, advantage, eval_interval, eval_samples;
     int64_t training_type, optimizer, schedule, long_rows, result, activation_checkpointing,
         loss; /* place of the word */
-    bool use_rslora, row_logprobs;
-    /* no rows: that a client gave use_rslora, target_modules or modules_to_save */
-    bool says_rslora, says_targets, says_saves;
+    bool use_rslora, use_dora, row_logprobs;
+    /* no rows: that a client gave use_rslora, use_dora, target_modules or modules_to_save */
+    bool says_rslora, says_dora, says_targets, says_saves;
     char target_modules[HYPER_NAMES_BYTES];  /* commas between; empty: all */
     char modules_to_save[HYPER_NAMES_BYTES]; /* so; empty: none */
 };

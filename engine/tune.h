@@ -165,9 +165,11 @@ bool tune_ancestor_saves(const struct tune_ancestor *from, const char *names); /
 
 int64_t tune_n_step(const struct tune_options *o); /* steps that such a training has */
 
-/* Whether the model has products of these names, and dropout for them, or matrices to train whole
- * (weighs: by a loss of preferences, or of rewards); the error says which not. */
+/* Whether the model has products of these names, and dropout for them, or magnitudes (use_dora), or
+ * matrices to train whole (weighs: by a loss of preferences, or of rewards); the error says which
+ * not. */
 int tune_check_targets(const struct engine *g, const char *targets, double dropout, struct err *e);
+int tune_check_dora(const struct engine *g, const char *targets, double dropout, struct err *e);
 int tune_check_saves(const struct engine *g, const char *names, bool weighs, struct err *e);
 
 /* Whether this engine can train by rewards, with groups of so many samples, or all weights;

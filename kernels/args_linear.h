@@ -136,6 +136,10 @@ struct k_lora_group {
     size_t stored_bytes;
     float scale;
     float *da, *db; /* lora_dw: added to; NULL: frozen */
+    /* of dora (kernels/args_dora.h), [n] each: what it makes its rows, NULL: it has none; and what
+     * dora_dw reads, and adds to where it is not NULL */
+    const float *gain, *norm;
+    float *dmagnitude;
 };
 
 /* Rows of a step whose adapter has a matrix of its own in place of a model's, of its format and

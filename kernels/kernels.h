@@ -38,6 +38,7 @@
 #include "kernels/args_cols.h"
 #include "kernels/args_conv.h"
 #include "kernels/args_delta.h"
+#include "kernels/args_dora.h"
 #include "kernels/args_draws.h"
 #include "kernels/args_experts.h"
 #include "kernels/args_heads.h"

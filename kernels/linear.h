@@ -165,11 +165,13 @@ static inline int64_t linear_int8k_at(int64_t o, int64_t i)
     return linear_nested_at(K_INT8K, o, i);
 }
 
-/* Outputs [lo, lo + n) of a weight without scales, as one of their own; lo is a panel's first. */
+/* Outputs [lo, lo + n) of a weight, as one of their own; lo is a panel's first. */
 static inline struct k_weight linear_part(const struct k_weight *w, int64_t lo, int64_t n)
 {
-    size_t skip = (size_t)(lo / K_NR) * linear_panel_bytes(w->type, w->k);
-    return (struct k_weight){.type = w->type, .n = n, .k = w->k, .data = (char *)w->data + skip};
+    struct k_weight part = {.type = w->type, .n = n, .k = w->k};
+    part.data = (char *)w->data + k_weight_stream_bytes(w->type, 0, lo, w->k);
+    part.scale = w->scale ? (char *)w->scale + k_weight_stream_bytes(w->type, 1, lo, w->k) : NULL;
+    return part;
 }
 
 /* Outputs that panels [lo, hi) have. */

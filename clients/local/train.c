@@ -196,10 +196,13 @@ static int check_ancestor(const struct train *t, struct err *e)
     const struct {
         const char *flag;
         bool differs;
-    } said[] = {
-        {"init", strcmp(v->init, "random") == 0}, {"rank", v->rank != t->lora.rank},
-        {"alpha", v->alpha != t->lora.alpha},     {"rslora", v->rslora != t->lora.is_rs},
-        {"target", has_other_targets(t)},         {"save-module", saves_of(t->v) != t->lora.saves}};
+    } said[] = {{"init", strcmp(v->init, "random") == 0},
+                {"rank", v->rank != t->lora.rank},
+                {"alpha", v->alpha != t->lora.alpha},
+                {"rslora", v->rslora != t->lora.is_rs},
+                {"dora", v->dora != t->lora.is_dora},
+                {"target", has_other_targets(t)},
+                {"save-module", saves_of(t->v) != t->lora.saves}};
     for (size_t i = 0; i < sizeof said / sizeof *said; i++)
         if (said[i].differs && opt_is_given(t->opt, said[i].flag))
             return err_set(e, ERR_BAD_INPUT,

@@ -166,8 +166,10 @@ int train_fill(struct train *t, const struct train_ranks *ranks, struct tuning_o
     const struct train_values *v = t->v;
     train_options_default(&o->train);
     o->train.lora =
-        v->from ? t->lora
-                : (struct train_lora){.rank = rank_of(v), .alpha = v->alpha, .is_rs = v->rslora};
+        v->from
+            ? t->lora
+            : (struct train_lora){
+                  .rank = rank_of(v), .alpha = v->alpha, .is_rs = v->rslora, .is_dora = v->dora};
     o->train.lora.dropout = v->dropout;
     o->train.lora.lr_ratio = v->lora_lr_ratio;
     o->train.noise = v->noise;

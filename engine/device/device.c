@@ -130,6 +130,14 @@ void stream_launch(struct stream *s, enum kernel_id k, const void *args, size_t 
     s->device->driver->launch(s, k, args, bytes);
 }
 
+void stream_launch_alone(struct stream *s, enum kernel_id k, const void *args, size_t bytes)
+{
+    if (device_reads_host(s->device))
+        kernel_run(&s->device->kernels, k, args, NULL);
+    else
+        stream_launch(s, k, args, bytes);
+}
+
 void stream_copy(struct stream *s, void *to, const void *from, size_t bytes, enum copy_kind kind)
 {
     if (bytes)

@@ -72,7 +72,11 @@ struct device *stream_device(const struct stream *s);
 
 /* args is the kernel's struct k_<name> of `bytes` bytes; copied where the launch is not at once.
  * Every pointer in it is the device's. */
-void stream_launch(struct stream *s, enum kernel_id k, const void *args, size_t bytes);
+typedef void stream_launch_fn(struct stream *s, enum kernel_id k, const void *args, size_t bytes);
+stream_launch_fn stream_launch;
+/* The same for who does not hold the gate: the CPU's work is done by the caller's thread alone. Of
+ * kernels without scratch. */
+stream_launch_fn stream_launch_alone;
 
 enum copy_kind { COPY_TO_DEVICE, COPY_FROM_DEVICE, COPY_ON_DEVICE };
 

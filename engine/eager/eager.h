@@ -28,7 +28,7 @@ struct eager;
 struct eager_options {
     bool wants_grad, has_lora, checkpoint;
     int32_t lora_rank_max;
-    bool has_saved;
+    bool has_dora, has_saved;
     const struct param *saved[SAVED_COUNT];
     float dropout, noise; /* the builder's */
     /* Told by the backward that it is done with a block, whose parameters that no other block has

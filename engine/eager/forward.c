@@ -365,6 +365,7 @@ void eager_begin(struct eager *g, const struct batch *batch, const struct eager_
                             .wants_grad = o->wants_grad,
                             .has_lora = o->has_lora,
                             .lora_rank_max = o->lora_rank_max,
+                            .has_dora = o->has_dora,
                             .has_saved = o->has_saved,
                             .dropout = o->dropout,
                             .noise = o->noise};

@@ -48,6 +48,7 @@ static const char *const known[] = {
     "target_modules",
     "target_parameters",
     "task_type",
+    "use_dora",
     "use_rslora",
 };
 
@@ -268,6 +269,7 @@ static int parse_root(struct peft *p, const struct json *root, struct err *e)
         json_opt_num(root, "lora_alpha", &p->alpha, e) ||
         json_opt_num(root, "lora_dropout", &dropout, e) ||
         json_opt_bool(root, "use_rslora", &p->is_rs, e) ||
+        json_opt_bool(root, "use_dora", &p->is_dora, e) ||
         json_opt_bool(root, "fan_in_fan_out", &flag, e) ||
         json_opt_bool(root, "inference_mode", &flag, e) || parse_targets(p, root, e) ||
         parse_saved(p, root, e) || parse_layers(p, root, e) ||

@@ -39,6 +39,7 @@ struct peft {
     int64_t rank;
     double alpha;
     bool is_rs;                          /* scale alpha / sqrt(rank) instead of alpha / rank */
+    bool is_dora;                        /* each product has magnitudes besides */
     struct peft_pattern *target;         /* owned: [n_target] */
     struct peft_pattern *param;          /* owned: [n_param] parameters */
     struct peft_pattern *saved;          /* owned: [n_saved] modules that are whole in the file */

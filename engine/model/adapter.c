@@ -18,6 +18,7 @@
 #include "engine/base/log.h"
 #include "engine/base/mem.h"
 #include "engine/model/adapter_files.h"
+#include "engine/model/dora.h"
 #include "engine/model/part.h"
 #include "engine/model/saved.h"
 #include "kernels/float16.h"
@@ -33,6 +34,7 @@ struct product {
     void *b;                   /* borrowed from the block: [n, rank], as panels; and so for each
                                 * expert where there are some, one behind the other */
     size_t bytes;              /* from a to the end of b */
+    float *gain;               /* borrowed from the block: [n]; NULL: none */
 };
 
 struct adapter {
@@ -46,6 +48,7 @@ struct adapter {
     size_t bytes;
     int64_t rank, created;
     int32_t n_lora;
+    bool is_dora;                       /* some product has gains */
     struct k_weight saved[SAVED_COUNT]; /* in block; n 0: it has the model's */
     char name[ADAPTER_NAME_BYTES];
     struct product at[]; /* [n_lora] */
@@ -76,6 +79,8 @@ static size_t lay_out(struct adapter *a)
         p->a = carve(&c, n_half * p->is.rank * p->part.input.n, each);
         p->b = carve(&c, n_half * linear_panels(outputs_of(&p->part)) * K_NR * p->is.rank, each);
         p->bytes = c.at - begin;
+        p->gain = p->is.is_dora ? carve(&c, p->whole->n, sizeof *p->gain) : NULL;
+        a->is_dora |= p->is.is_dora;
         a->rank = p->is.rank > a->rank ? p->is.rank : a->rank;
     }
     for (int i = 0; i < SAVED_COUNT; i++) {
@@ -252,7 +257,8 @@ static struct adapter_product product_of(const struct adapter_files *f,
         return (struct adapter_product){0};
     return (struct adapter_product){.rank = adapter_halves_rank(f, h),
                                     .scale = (float)adapter_files_scale(f, h),
-                                    .is_bf16 = adapter_halves_are_bf16(h)};
+                                    .is_bf16 = adapter_halves_are_bf16(h),
+                                    .is_dora = h->all.magnitude != NULL};
 }
 
 static int tell(struct adapter *a, const struct adapter_options *o, struct adapter_news n,
@@ -263,16 +269,33 @@ static int tell(struct adapter *a, const struct adapter_options *o, struct adapt
 }
 
 static int read_halves(struct adapter *a, const struct adapter_files *f, int32_t i,
-                       const struct adapter_options *o, struct err *e)
+                       const struct adapter_options *o, struct dora *dora, struct err *e)
 {
     struct adapter_news n = {.kind = ADAPTER_HALVES, .product = i, .at = &a->at[i].is};
+    const struct adapter_product *is = n.at;
     float *half_a = adapter_half_read(f, &f->at[i], false, e),
-          *half_b = half_a ? adapter_half_read(f, &f->at[i], true, e) : NULL;
+          *half_b = half_a ? adapter_half_read(f, &f->at[i], true, e) : NULL,
+          *magnitude = half_b && is->is_dora ? adapter_magnitude_read(&f->at[i], e) : NULL;
+    struct dora_halves h = {half_a, half_b, magnitude, is->rank, is->scale};
     n.a = half_a;
     n.b = half_b;
     int rc = !half_b || adapter_fill(a, i, half_a, half_b, e) || tell(a, o, n, e) ? -1 : 0;
+    if (!rc && is->is_dora)
+        rc = magnitude ? dora_find(dora, a->at[i].whole, &h, a->at[i].gain, e) : -1;
     mem_free(half_a);
     mem_free(half_b);
+    mem_free(magnitude);
+    return rc;
+}
+
+static int read_products(struct adapter *a, const struct adapter_files *f,
+                         const struct adapter_options *o, struct err *e)
+{
+    struct dora dora;
+    int rc = dora_init(&dora, a->device, e);
+    for (int32_t i = 0; i < a->n_lora && !rc; i++)
+        rc = a->at[i].is.rank ? read_halves(a, f, i, o, &dora, e) : 0;
+    dora_release(&dora);
     return rc;
 }
 
@@ -291,7 +314,7 @@ static int read_saved(struct adapter *a, const struct adapter_files *f, enum sav
         rc = adapter_saved_read(f, s, row, pack.n_src, x, e);
         if (rc)
             break;
-        stream_launch(stream, K_weight_pack, &pack, sizeof pack);
+        stream_launch_alone(stream, K_weight_pack, &pack, sizeof pack);
         rc = stream_sync(stream, e);
     }
     mem_free(x);
@@ -308,17 +331,19 @@ static int read_all(struct adapter *a, const struct adapter_files *f,
     a->news_ctx = o->news_ctx;
     if (tell(a, o, (struct adapter_news){.kind = ADAPTER_NEW, .at = at}, e))
         return -1;
-    for (int32_t i = 0; i < a->n_lora; i++)
-        if (at[i].rank && read_halves(a, f, i, o, e))
-            return -1;
+    if (read_products(a, f, o, e))
+        return -1;
     for (int i = 0; i < SAVED_COUNT; i++)
         if (f->saved[i] && read_saved(a, f, (enum saved)i, e))
             return -1;
     return tell(a, o, (struct adapter_news){.kind = ADAPTER_READY}, e);
 }
 
-static int check_saved(const struct model *m, const struct adapter_files *f, struct err *e)
+/* What the model can have of it. */
+static int check_whole(const struct model *m, const struct adapter_files *f, struct err *e)
 {
+    if (f->config.is_dora && dora_check(m, e))
+        return -1;
     for (int i = 0; i < SAVED_COUNT; i++)
         if (f->saved[i] && saved_check(m, (enum saved)i, false, e))
             return -1;
@@ -334,7 +359,7 @@ static struct adapter *load(const struct model *m, const struct adapter_files *f
         at[i] = product_of(f, &f->at[i]);
     for (int i = 0; i < SAVED_COUNT; i++)
         saved[i] = f->saved[i] != NULL;
-    struct adapter *a = check_saved(m, f, e) ? NULL : make(m, at, saved, o, e);
+    struct adapter *a = check_whole(m, f, e) ? NULL : make(m, at, saved, o, e);
     int rc = a ? read_all(a, f, at, o, e) : 0;
     free(at);
     if (!rc)
@@ -432,6 +457,15 @@ static void bind(const struct product *p, struct k_lora_group *g)
         g->a = p->a;
         g->b_panels = p->b;
     }
+    g->gain = p->gain;
+}
+
+static void group_dora(const struct adapter *a, struct batch *b, int64_t group)
+{
+    if (group == 0)
+        b->n[DIM_DORA] = 0;
+    if (a && a->is_dora)
+        b->n[DIM_DORA] = group + 1;
 }
 
 /* Rows of a group for which there is no room have the model's: no adapter that is here has others.
@@ -458,6 +492,7 @@ void adapter_group(const struct model *m, const struct adapter *a, int64_t row_l
     ASSERT(group >= 0 && group < b->lora_stride);
     if (b->lora_of)
         b->lora_of[group] = a ? a->version : 0;
+    group_dora(a, b, group);
     group_saved(a, b, group, row_lo, row_hi);
     for (int32_t i = 0; i < m->n_lora; i++) {
         struct k_lora_group *g = &b->lora[i * b->lora_stride + group];

@@ -6,7 +6,8 @@
  * adapter with another version number, and whoever began with the old one keeps it.
  *
  * It may have whole matrices besides (engine/model/saved.h), packed as the model's are, where one
- * rank has the model and kernels read the host's memory.
+ * rank has the model and kernels read the host's memory; and, where one rank has it, a gain for
+ * each output of a product (engine/model/dora.h).
  *
  * Where ranks share the model each has its part of the halves: A's columns and B's rows as the
  * product's inputs and outputs are shared.
@@ -39,6 +40,7 @@ struct adapter_product {
     int64_t rank; /* 0: this product has none */
     float scale;  /* of the product of the halves */
     bool is_bf16; /* f32 else */
+    bool is_dora; /* outputs have gains */
 };
 
 /* What the rank that reads an adapter has to tell the others with which it shares the model. */

@@ -16,8 +16,9 @@
 #include "engine/load/path.h"
 #include "engine/model/saved.h"
 
-#define HALF_A ".lora_A.weight"
-#define HALF_B ".lora_B.weight"
+#define HALF_A    ".lora_A.weight"
+#define HALF_B    ".lora_B.weight"
+#define MAGNITUDE ".lora_magnitude_vector"
 
 static int64_t parts_of(const struct param *product)
 {
@@ -63,21 +64,36 @@ static bool is_stack(const struct adapter_files *f, const struct param *p, const
     snprintf(name, sizeof name, "%s%.*s.down_proj", prefix, (int)n, p->lora_name);
     return is_inner ? is_first : is_first != peft_claims_param(&f->config, name);
 }
-/* "base_model.model.MODULE.lora_A.weight" */
-static int split_name(const struct weight *w, char *module, bool *is_a, struct err *e)
+
+/* What a tensor is of its module. */
+enum role { ROLE_A, ROLE_B, ROLE_MAGNITUDE, ROLE_COUNT };
+
+/* Whether a name is PREFIX, MODULE and `tail`, of which it takes the module. */
+static bool has_tail(const char *name, const char *tail, char module[ADAPTER_MODULE_BYTES])
 {
-    const char *name = w->t->name;
-    size_t n = strlen(name), head = strlen(PEFT_PREFIX), tail = strlen(HALF_A);
-    if (n <= head + tail || n - head - tail >= ADAPTER_MODULE_BYTES ||
-        strncmp(name, PEFT_PREFIX, head) != 0)
-        n = 0;
-    *is_a = n && strcmp(name + n - tail, HALF_A) == 0;
-    if (!n || (!*is_a && strcmp(name + n - tail, HALF_B) != 0))
+    size_t n = strlen(name), head = strlen(PEFT_PREFIX), end = strlen(tail);
+    if (n <= head + end || n - head - end >= ADAPTER_MODULE_BYTES ||
+        strncmp(name, PEFT_PREFIX, head) != 0 || strcmp(name + n - end, tail) != 0)
+        return false;
+    memcpy(module, name + head, n - head - end);
+    module[n - head - end] = 0;
+    return true;
+}
+
+/* "base_model.model.MODULE.lora_A.weight" */
+static int split_name(const struct adapter_files *f, const struct weight *w, char *module,
+                      enum role *role, struct err *e)
+{
+    static const char *const tail[ROLE_COUNT] = {HALF_A, HALF_B, MAGNITUDE};
+    for (*role = ROLE_A; *role < ROLE_COUNT && !has_tail(w->t->name, tail[*role], module);)
+        ++*role;
+    if (*role == ROLE_COUNT)
         return err_set(e, ERR_UNSUPPORTED,
                        "%s: %.200s: expected " PEFT_PREFIX "MODULE" HALF_A " or " HALF_B,
-                       PEFT_TENSORS_NAME, name);
-    memcpy(module, name + head, n - head - tail);
-    module[n - head - tail] = 0;
+                       PEFT_TENSORS_NAME, w->t->name);
+    if (*role == ROLE_MAGNITUDE && !f->config.is_dora)
+        return err_set(e, ERR_BAD_INPUT, "%s: %.200s: %s does not say use_dora", PEFT_TENSORS_NAME,
+                       w->t->name, PEFT_CONFIG_NAME);
     return 0;
 }
 
@@ -101,14 +117,7 @@ static int read_rows(const struct weight *w, int64_t row, int64_t n_row, float *
 static int saved_of(const struct adapter_files *f, const struct weight *w,
                     char module[ADAPTER_MODULE_BYTES])
 {
-    const char *name = w->t->name;
-    size_t n = strlen(name), head = strlen(PEFT_PREFIX), tail = sizeof ".weight" - 1;
-    if (n <= head + tail || n - head - tail >= ADAPTER_MODULE_BYTES ||
-        strncmp(name, PEFT_PREFIX, head) != 0 || strcmp(name + n - tail, ".weight") != 0)
-        return -1;
-    memcpy(module, name + head, n - head - tail);
-    module[n - head - tail] = 0;
-    return saved_find(f->m, module);
+    return has_tail(w->t->name, ".weight", module) ? saved_find(f->m, module) : -1;
 }
 
 /* Whether the two are one, under two names, of which the config has the table's alone. */
@@ -249,21 +258,23 @@ static int add_half(struct adapter_files *f, const struct weight *w, struct err 
 {
     char module[ADAPTER_MODULE_BYTES];
     struct place to;
-    bool is_a;
+    enum role role;
     int saved = saved_of(f, w, module);
     if (saved >= 0)
         return add_saved(f, w, saved, module, e);
-    if (split_name(w, module, &is_a, e) || find_place(f, w, module, &to, e))
+    if (split_name(f, w, module, &role, e) || find_place(f, w, module, &to, e))
         return -1;
     if (to.is_param ? !peft_claims_param(&f->config, to.module)
                     : peft_claim(&f->config, module) == PEFT_HAS_NOT)
         return err_set(e, ERR_BAD_INPUT, "%s: %.200s: %s does not name this %s", PEFT_TENSORS_NAME,
                        w->t->name, PEFT_CONFIG_NAME, to.is_param ? "parameter" : "module");
-    const struct weight **half = is_a ? &to.pair->a : &to.pair->b;
-    if (*half)
+    const struct weight **at = role == ROLE_A   ? &to.pair->a
+                               : role == ROLE_B ? &to.pair->b
+                                                : &to.pair->magnitude;
+    if (*at)
         return err_set(e, ERR_BAD_INPUT, "%s: %.200s: the same product as %.200s",
-                       PEFT_TENSORS_NAME, w->t->name, (*half)->t->name);
-    *half = w;
+                       PEFT_TENSORS_NAME, w->t->name, (*at)->t->name);
+    *at = w;
     memcpy(to.pair->module, to.module, sizeof to.module);
     return 0;
 }
@@ -296,11 +307,27 @@ static int check_each(const struct adapter_halves *h, struct err *e)
                                PEFT_TENSORS_NAME, h->all.a->t->name, p->name);
 }
 
+/* Magnitudes beside both halves where the config says so. PEFT has none for experts. */
+static int check_magnitude(const struct adapter_files *f, const struct adapter_halves *h,
+                           struct err *e)
+{
+    const struct adapter_pair *p = &h->all;
+    if (!f->config.is_dora || (!p->a && !p->magnitude && !h->each))
+        return 0;
+    if (h->param->n_half)
+        return err_set(e, ERR_UNSUPPORTED, "%s: use_dora: experts have no magnitudes (%s)",
+                       PEFT_CONFIG_NAME, h->param->lora_name);
+    if (!p->a == !p->magnitude)
+        return 0;
+    return err_set(e, ERR_BAD_INPUT, "%s: use_dora: %s%.200s%s is not there", PEFT_TENSORS_NAME,
+                   PEFT_PREFIX, p->module, p->a ? MAGNITUDE : HALF_A);
+}
+
 /* Both halves or none, and both where the config says so. */
 static int check_pair(const struct adapter_files *f, const struct adapter_halves *h, struct err *e)
 {
     char module[ADAPTER_MODULE_BYTES];
-    if (check_both(&h->all, e) || (h->each && check_each(h, e)))
+    if (check_both(&h->all, e) || (h->each && check_each(h, e)) || check_magnitude(f, h, e))
         return -1;
     if (adapter_halves_are_there(h))
         return 0;
@@ -334,7 +361,12 @@ static int check_shape(const struct adapter_files *f, struct adapter_halves *h, 
         return 0;
     int64_t rank = peft_rank(&f->config, h->all.module) * (p->n_half ? p->n_half : 1);
     const int64_t a[2] = {rank, p->k}, b[2] = {p->lora_n, rank};
-    return want(f, &h->all, a, b, e);
+    struct adapter_pair *all = &h->all;
+    if (want(f, all, a, b, e))
+        return -1;
+    return all->magnitude
+               ? weights_want(f->tensors, all->magnitude->t->name, 1, &p->n, &all->magnitude, e)
+               : 0;
 }
 
 static int open_tensors(struct adapter_files *f, const char *dir, struct err *e)
@@ -356,7 +388,7 @@ static int pair_up(struct adapter_files *f, struct err *e)
 {
     size_t n = weights_count(f->tensors), most = SAVED_COUNT;
     for (int32_t i = 0; i < f->m->n_lora; i++)
-        most += 2 * (size_t)parts_of(f->at[i].param);
+        most += (f->config.is_dora ? 3 : 2) * (size_t)parts_of(f->at[i].param);
     if (n == 0 || n > most)
         return err_set(e, ERR_BAD_INPUT, "%s: %zu tensors: the base model takes 2 to %zu",
                        PEFT_TENSORS_NAME, n, most);
@@ -463,6 +495,11 @@ static float *read_tensor(const struct weight *w, struct err *e)
         return x;
     mem_free(x);
     return NULL;
+}
+
+float *adapter_magnitude_read(const struct adapter_halves *h, struct err *e)
+{
+    return read_tensor(h->all.magnitude, e);
 }
 
 /* Where gate and up stand by turns in files, they do so in their halves. */

@@ -10,7 +10,8 @@
  * around the other, and names the inner one, gate and up, base_layer. Older ones have a pair for
  * each expert's gate, up and down; then gate and up become one of both ranks together.
  *
- * A matrix that the config's modules_to_save name is in the file under its module's own name.
+ * A matrix that the config's modules_to_save name is in the file under its module's own name. Where
+ * it says use_dora a product has a magnitude for each of its outputs beside its halves.
  *
  * Thread: one opens it, any reads.
  */
@@ -23,9 +24,10 @@
 
 enum { ADAPTER_MODULE_BYTES = 512 };
 
-/* A module's two tensors; NULL: not there. */
+/* A module's tensors; NULL: not there. */
 struct adapter_pair {
     const struct weight *a, *b;        /* borrowed from the file: [rank, k], [n, rank] */
+    const struct weight *magnitude;    /* [n], where the config says use_dora */
     char module[ADAPTER_MODULE_BYTES]; /* with the prefix that the file has; "": not there */
 };
 
@@ -58,6 +60,9 @@ double adapter_files_scale(const struct adapter_files *f, const struct adapter_h
 /* A half as f32, all of it finite, as engine/op/param.h has it; mem_free() it. */
 float *adapter_half_read(const struct adapter_files *f, const struct adapter_halves *h, bool is_b,
                          struct err *e);
+
+/* Magnitudes as f32, [n], all of them finite, where the config says use_dora; mem_free() them. */
+float *adapter_magnitude_read(const struct adapter_halves *h, struct err *e);
 
 /* Rows [row, row + n_row) of a matrix that is whole in the file, all of them finite. */
 int adapter_saved_read(const struct adapter_files *f, enum saved s, int64_t row, int64_t n_row,

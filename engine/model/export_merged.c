@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * An adapter's product, added to the rows that are being written, or those of a matrix that it has
- * whole in their place. The two halves of one parameter are in memory at a time; an element's sum
- * runs over the rank in order.
+ * whole in their place; where it has magnitudes a row is then brought to its own. The halves of one
+ * parameter are in memory at a time; an element's sum runs over the rank in order.
  */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,11 +12,13 @@
 #include "engine/model/adapter_files.h"
 #include "engine/model/export.h"
 #include "engine/model/saved.h"
+#include "kernels/dora.h"
 
 struct model_merge {
     struct adapter_files files;
     const struct param *product; /* whose halves are here; NULL: nobody's */
     float *a, *b;                /* owned: [rank, k], [lora_n, rank], of each expert if any */
+    float *magnitude;            /* owned: [n]; NULL: it has none */
     int64_t rank;
     float scale;
 };
@@ -43,7 +46,8 @@ static void forget(struct model_merge *m)
 {
     mem_free(m->a);
     mem_free(m->b);
-    m->a = m->b = NULL;
+    mem_free(m->magnitude);
+    m->a = m->b = m->magnitude = NULL;
     m->product = NULL;
 }
 
@@ -55,7 +59,9 @@ static int read_halves(struct model_merge *m, const struct param *product, struc
     forget(m);
     m->a = adapter_half_read(&m->files, h, false, e);
     m->b = m->a ? adapter_half_read(&m->files, h, true, e) : NULL;
-    if (!m->b)
+    if (m->b && h->all.magnitude)
+        m->magnitude = adapter_magnitude_read(h, e);
+    if (!m->b || (h->all.magnitude && !m->magnitude))
         return -1;
     m->rank = adapter_halves_rank(&m->files, h);
     m->scale = (float)adapter_files_scale(&m->files, h);
@@ -92,6 +98,16 @@ static void product(const struct halves *h, bool is_transposed, int64_t row, int
     }
 }
 
+static void bring_to(float magnitude, float *x, int64_t n)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += (double)x[i] * x[i];
+    float gain = dora_gain_of(magnitude, (float)sqrt(sum));
+    for (int64_t i = 0; i < n; i++)
+        x[i] *= gain;
+}
+
 static int fill(void *ctx, const struct param *p, bool is_transposed, int64_t row, int64_t n_row,
                 float *x, struct err *e)
 {
@@ -110,6 +126,8 @@ static int fill(void *ctx, const struct param *p, bool is_transposed, int64_t ro
         product(&h, is_transposed, r, n_col, sum);
         for (int64_t c = 0; c < n_col; c++)
             x[c] += m->scale * sum[c];
+        if (m->magnitude)
+            bring_to(m->magnitude[r], x, n_col);
     }
     mem_free(sum);
     return 0;
@@ -126,10 +144,22 @@ static int check_tied(const struct model_merge *g, struct err *e)
                          "and not merged into it");
 }
 
+/* A row's length is known once all of it is there. */
+static int check_rows(const struct model_merge *g, struct err *e)
+{
+    return !g->files.config.is_dora || !spec_is_transposed(spec_of(g->files.m->cfg.family))
+               ? 0
+               : err_set(
+                     e, ERR_UNSUPPORTED,
+                     "use_dora: the model's files have weights by inputs: the adapter is served "
+                     "beside the model, and not merged into it");
+}
+
 struct model_merge *model_merge_new(const struct model *m, const char *adapter, struct err *e)
 {
     struct model_merge *g = xcalloc(1, sizeof *g);
-    if (adapter_files_init(&g->files, m, adapter, e) == 0 && check_tied(g, e) == 0)
+    if (adapter_files_init(&g->files, m, adapter, e) == 0 && check_tied(g, e) == 0 &&
+        check_rows(g, e) == 0)
         return g;
     err_wrap(e, "%s", adapter);
     model_merge_free(g);

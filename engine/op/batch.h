@@ -13,7 +13,7 @@
 #include "engine/op/param.h"
 
 /* What the rows of a value count. */
-enum dim { DIM_TOK, DIM_OUT, DIM_SEQ, DIM_GROUP, DIM_SAVED, DIM_COUNT };
+enum dim { DIM_TOK, DIM_OUT, DIM_SEQ, DIM_GROUP, DIM_DORA, DIM_SAVED, DIM_COUNT };
 
 /* Matrices that an adapter may have whole, in place of the model's: PEFT's modules_to_save. */
 enum saved { SAVED_EMBED, SAVED_HEAD, SAVED_COUNT };
@@ -52,8 +52,8 @@ struct batch_balance {
 };
 
 struct batch {
-    /* tokens, rows wanted, sequences, adapter groups, and of these those up to the last with a
-     * matrix of its adapter's own */
+    /* tokens, rows wanted, sequences, adapter groups, and of these those up to the last whose
+     * adapter multiplies outputs, and up to the last with a matrix of its adapter's own */
     int64_t n[DIM_COUNT];
 
     int32_t *token;   /* [n_tok] */

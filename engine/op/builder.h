@@ -29,7 +29,8 @@ struct builder {
     bool wants_grad; /* a tape will be walked back: keep what parameters' gradients need */
     bool has_lora;   /* put in the ops that apply adapters */
     int32_t lora_rank_max;
-    bool has_saved; /* and those for matrices that adapters have whole */
+    bool has_dora;  /* and those for what they multiply outputs by */
+    bool has_saved; /* and those for matrices that they have whole */
     /* In place of the model's, for all rows; NULL: the model's. Borrowed. */
     const struct param *saved[SAVED_COUNT];
     float dropout; /* of the adapters' inputs while training; 0: none */

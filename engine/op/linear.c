@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The product with a packed weight, and op_linear, the whole of a linear layer: the weight's order
- * of inputs where it has one, rounding, product, adapters, bias. Passes fold more into the product:
+ * of inputs where it has one, rounding, product, bias, adapters. Passes fold more into the product:
  * neighbours that read the same rows become one weight (`n` outputs), a bias behind it, and a
  * residual (a second input, which the output takes the place of); or the gate that is between it
  * and the next product, with the rounding (the output is rows as of op round). Each folds exactly
@@ -51,7 +51,8 @@ struct val op_linear(struct builder *b, struct val x, const struct param *w,
         return y;
     if (b->wants_grad && b->dropout > 0)
         x = op_dropout(b, x, b->dropout, (uint32_t)w->index);
-    return op_lora(b, y, x, w);
+    y = op_lora(b, y, x, w);
+    return b->has_dora ? op_dora(b, y, w, bias) : y;
 }
 
 static int shape(const struct op_node *n, const struct op_shape *in, struct op_shape *out,

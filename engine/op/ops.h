@@ -164,6 +164,11 @@ struct val op_lora(struct builder *b, struct val y, struct val x, const struct p
 struct val op_linear(struct builder *b, struct val x, const struct param *w,
                      const struct param *bias);
 
+/* y times what the rows' adapters have for each output of w, but for the bias in it (NULL: none).
+ */
+struct val op_dora(struct builder *b, struct val y, const struct param *w,
+                   const struct param *bias);
+
 /* Rows of y, which are x by the lm_head, by the lm_head that their adapter has where it has one. */
 struct val op_saved(struct builder *b, struct val y, struct val x, const struct param *lm_head);
 

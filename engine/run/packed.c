@@ -192,9 +192,11 @@ const struct batch *packed_batch(struct packed *p, double normaliser, uint64_t d
     if (p->opt.cap_group > 0) {
         struct k_lora_group *g = packed_lora(p);
         b->n[DIM_GROUP] = 1;
+        b->n[DIM_DORA] = 0;
         for (int32_t i = 0; i < p->model->n_lora; i++) {
             g[i].row_lo = 0;
             g[i].row_hi = b->n[DIM_TOK];
+            b->n[DIM_DORA] |= g[i].gain != NULL;
         }
     }
     p->in.dev.n_scale = 0;

@@ -11,6 +11,7 @@
 #include "engine/eager/eager.h"
 #include "engine/graph/passes.h"
 #include "engine/graph/plan.h"
+#include "engine/model/dora.h"
 #include "engine/model/saved.h"
 #include "engine/run/cells.h"
 #include "engine/run/inputs.h"
@@ -59,6 +60,11 @@ static int make_parts(struct runner *r, struct err *e)
     return 0;
 }
 
+static bool has_dora(const struct runner *r)
+{
+    return r->opt.lora_rank_max > 0 && dora_is_possible(r->model);
+}
+
 static bool has_saved(const struct runner *r)
 {
     return r->opt.lora_rank_max > 0 && saved_is_possible(r->model);
@@ -68,6 +74,7 @@ static bool has_saved(const struct runner *r)
 static int make_memory(struct runner *r, struct err *e)
 {
     int64_t stride = (r->model->ctx + K_CELL - 1) / K_CELL;
+    r->opt.cap[DIM_DORA] = has_dora(r) ? r->opt.cap[DIM_GROUP] : 0;
     r->opt.cap[DIM_SAVED] = has_saved(r) ? r->opt.cap[DIM_GROUP] : 0;
     r->in_caps =
         (struct inputs_caps){.cell_stride = stride < r->opt.n_cell ? stride : r->opt.n_cell,
@@ -94,6 +101,7 @@ static int make_graph(struct runner *r, struct graph *g, unsigned passes, struct
     graph_recorder_init(&rec, g);
     rec.b.has_lora = r->opt.lora_rank_max > 0;
     rec.b.lora_rank_max = r->opt.lora_rank_max;
+    rec.b.has_dora = has_dora(r);
     rec.b.has_saved = has_saved(r);
     graph_mark_output(g, model_build(r->model, &rec.b, r->opt.output));
     if (rec.b.failed)
@@ -183,6 +191,7 @@ static int step_eager(struct runner *r, struct op_view *out, struct err *e)
 {
     struct eager_options o = {.has_lora = r->opt.lora_rank_max > 0,
                               .lora_rank_max = r->opt.lora_rank_max,
+                              .has_dora = has_dora(r),
                               .has_saved = has_saved(r)};
     struct builder *b = eager_builder(r->eager);
     eager_end(r->eager); /* of the step before, whose result is not wanted any more */
@@ -245,7 +254,7 @@ int runner_feed(struct runner *r, const int32_t *token, int64_t n, int64_t pos, 
     b->n[DIM_TOK] = n;
     b->n[DIM_SEQ] = 1;
     b->n[DIM_OUT] = n_out;
-    b->n[DIM_GROUP] = b->n[DIM_SAVED] = 0;
+    b->n[DIM_GROUP] = b->n[DIM_DORA] = b->n[DIM_SAVED] = 0;
     return runner_step(r, out, e);
 }
 

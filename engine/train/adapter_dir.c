@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Names in the file are PEFT's: base_model.model., the module's path, lora_A or lora_B. Of a
- * layer's experts as PEFT's target_parameters have them (engine/model/adapter_files.h). A matrix
- * that was trained whole is under its module's own name, as PEFT's modules_to_save are, in the
- * type that products read of it: what is served is what was trained.
+ * Names in the file are PEFT's: base_model.model., the module's path, lora_A, lora_B or
+ * lora_magnitude_vector. Of a layer's experts as PEFT's target_parameters have them
+ * (engine/model/adapter_files.h). A matrix that was trained whole is under its module's own name,
+ * as PEFT's modules_to_save are, in the type that products read of it: what is served is what was
+ * trained.
  */
 #include "engine/train/adapter_dir.h"
 
@@ -62,17 +63,19 @@ static void file_name(const struct train_subject *s, const struct train_tensor *
         n = (int)(strrchr(module, '.') - module);
         inner = p->lora_n > p->n && has_both(s, p) ? ".base_layer" : "";
     }
-    snprintf(name, NAME_BYTES, "%s%s%.*s%s.lora_%c.weight", before, prefix_of(s), n, module, inner,
-             x->side == TRAIN_HALF_A ? 'A' : 'B');
+    snprintf(name, NAME_BYTES, "%s%s%.*s%s.%s", before, prefix_of(s), n, module, inner,
+             train_subject_word(x->side));
 }
 
-static void file_shape(const struct train_tensor *x, int64_t dim[2])
+/* Returns how many dimensions it has. */
+static int file_shape(const struct train_tensor *x, int64_t dim[2])
 {
     train_state_shape(x, dim);
     if (x->side == TRAIN_HALF_B && x->of->n_half) {
         dim[0] = x->of->lora_n;
         dim[1] = x->rank * x->of->n_half;
     }
+    return x->side == TRAIN_MAGNITUDE ? 1 : 2;
 }
 
 static enum k_type file_type(const struct train_tensor *x)
@@ -147,8 +150,8 @@ static int write_tensors(const char *path, const struct train_subject *s, struct
         char name[NAME_BYTES];
         int64_t dim[2];
         file_name(s, x, name);
-        file_shape(x, dim);
-        if (st_writer_add(w, name, file_dtype(x), 2, dim, e))
+        int n_dim = file_shape(x, dim);
+        if (st_writer_add(w, name, file_dtype(x), n_dim, dim, e))
             goto done;
     }
     if (st_writer_open(w, path, e))
@@ -278,7 +281,8 @@ static int write_config(const char *path, const struct train_subject *s, const c
     buf_printf(&b, "  \"lora_dropout\": %.17g,\n  \"use_rslora\": %s,\n", l->dropout,
                l->is_rs ? "true" : "false");
     buf_printf(&b, "  \"fan_in_fan_out\": %s,\n", is_transposed ? "true" : "false");
-    buf_str(&b, "  \"bias\": \"none\",\n  \"use_dora\": false,\n  \"modules_to_save\": ");
+    buf_printf(&b, "  \"bias\": \"none\",\n  \"use_dora\": %s,\n  \"modules_to_save\": ",
+               l->is_dora ? "true" : "false");
     put_saved(&b, s);
     buf_str(&b,
             ",\n  \"rank_pattern\": {},\n  \"alpha_pattern\": {},\n  \"inference_mode\": true,\n"

@@ -84,7 +84,8 @@ static int read_config(const char *dir, struct train_lora *l, struct err *e)
         rc = err_set(e, ERR_UNSUPPORTED, "%s: rank %lld: at most %d is trained", PEFT_CONFIG_NAME,
                      (long long)p.rank, TRAIN_RANK_MAX);
     if (!rc)
-        *l = (struct train_lora){.rank = p.rank, .alpha = p.alpha, .is_rs = p.is_rs};
+        *l = (struct train_lora){
+            .rank = p.rank, .alpha = p.alpha, .is_rs = p.is_rs, .is_dora = p.is_dora};
     rc = rc || read_saves(&p, l, e) ? -1 : 0;
     peft_release(&p);
     return rc;
@@ -187,6 +188,9 @@ static int check_alike(const struct adapter_files *f, const struct train_subject
             return err_set(e, ERR_BAD_INPUT, "%s: %s has another rank or scale than the training",
                            PEFT_TENSORS_NAME, h->param->name);
     }
+    if (f->config.is_dora != s->lora.is_dora)
+        return err_set(e, ERR_BAD_INPUT, "%s: use_dora: the training has it otherwise",
+                       PEFT_CONFIG_NAME);
     for (int i = 0; i < SAVED_COUNT; i++)
         if (!f->saved[i] != !s->saved.is[i])
             return err_set(e, ERR_BAD_INPUT, "%s: %s of the adapter is %s", PEFT_TENSORS_NAME,
@@ -216,11 +220,13 @@ static int put(struct train_state *state, size_t i, const struct train_subject *
                const struct adapter_files *f, struct err *e)
 {
     const struct train_tensor *x = &state->on->list.at[i];
+    const struct adapter_halves *h = x->side == TRAIN_SELF ? NULL : &f->at[x->of->lora];
     int64_t dim[2];
-    if (x->side == TRAIN_SELF)
+    if (!h)
         return put_saved(state, i, s, f, e);
     train_state_shape(x, dim);
-    float *half = adapter_half_read(f, &f->at[x->of->lora], x->side == TRAIN_HALF_B, e);
+    float *half = x->side == TRAIN_MAGNITUDE ? adapter_magnitude_read(h, e)
+                                             : adapter_half_read(f, h, x->side == TRAIN_HALF_B, e);
     int rc = half ? train_state_put(state, i, TRAIN_VALUE, 0, dim[0], half, e) : -1;
     mem_free(half);
     return rc;

@@ -211,6 +211,12 @@ static void update_weight(struct optimizer *o, struct piece p, const struct trai
     }
 }
 
+/* What LoRA+ has another learning rate for: as PEFT's, an adapter's B, and its vectors. */
+static bool is_faster(const struct train_tensor *x)
+{
+    return x->side == TRAIN_HALF_B || x->side == TRAIN_MAGNITUDE;
+}
+
 int optimizer_step(struct optimizer *o, const struct train_options *opt, int64_t step, double norm,
                    struct err *e)
 {
@@ -232,7 +238,7 @@ int optimizer_step(struct optimizer *o, const struct train_options *opt, int64_t
     for (size_t i = 0; i < on->list.n && !is_one; i++) {
         const struct train_tensor *x = &on->list.at[i];
         p.a.decay = x->decays ? opt->decay : 0;
-        p.a.lr = x->side == TRAIN_HALF_B && ratio > 0 ? lr * ratio : lr;
+        p.a.lr = is_faster(x) && ratio > 0 ? lr * ratio : lr;
         if (x->p)
             update_flat(o, p, x->at, x->rows * x->cols, x->p, x->g);
         else

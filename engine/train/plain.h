@@ -30,6 +30,7 @@ struct train_lora {
     double dropout;                       /* of the adapter's input */
     double lr_ratio;                      /* of B's learning rate to A's (LoRA+); 0: 1 */
     bool is_rs;                           /* scale alpha / sqrt(rank) instead of alpha / rank */
+    bool is_dora;                         /* magnitudes are trained besides (engine/model/dora.h) */
     const char *target[TRAIN_TARGET_MAX]; /* borrowed: last parts of products' names, "q_proj" */
     int32_t n_target;                     /* 0: every product that takes adapters but experts' */
     unsigned saves;                       /* TRAIN_SAVES_* */

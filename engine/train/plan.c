@@ -196,6 +196,8 @@ static int measure(const struct model *m, const struct device *d, const struct t
     const struct train_saved *saved = &trainer_subject(p.trainer)->saved;
     size_t reference = train_subject_reference_bytes(trainer_subject(p.trainer));
     size_t copies = reference + saved->bytes - saved->reference_bytes;
+    const struct train_magnitudes *gains = &trainer_subject(p.trainer)->magnitudes;
+    copies += gains->bytes + gains->rows.bytes;
     out->values = on->bytes - out->moments - (size_t)(on->n_elem - on->n_late) * sizeof(float);
     out->values += copies;
     out->inputs = made - on->bytes - copies;

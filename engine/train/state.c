@@ -35,8 +35,8 @@ void train_state_begin(struct train_state *s, struct train_tensors *on, struct s
 void train_state_shape(const struct train_tensor *x, int64_t dim[2])
 {
     dim[0] =
-        x->side == TRAIN_SELF ? x->of->n : param_half_rows(x->of, x->side == TRAIN_HALF_B, x->rank);
-    dim[1] = x->side == TRAIN_HALF_B ? x->rank : x->of->k;
+        x->side == TRAIN_SELF ? x->of->n : param_half_rows(x->of, x->side != TRAIN_HALF_A, x->rank);
+    dim[1] = x->side == TRAIN_HALF_B ? x->rank : x->side == TRAIN_MAGNITUDE ? 1 : x->of->k;
 }
 
 /* ---- who has what -----------------------------------------------------------------------------

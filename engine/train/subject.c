@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Adapters begin as PEFT's do: A uniform in +-1 / sqrt(inputs), B zero. Names are PEFT's module
- * paths, so that a checkpoint and an adapter's file speak of the same things.
+ * Adapters begin as PEFT's do: A uniform in +-1 / sqrt(inputs), B zero, magnitudes the lengths of
+ * the weight's rows. Names are PEFT's module paths, so that a checkpoint and an adapter's file
+ * speak of the same things.
  */
 #include "engine/train/subject.h"
 
@@ -61,17 +62,32 @@ const char *train_target_name(const char *path, size_t n)
     return at;
 }
 
+const char *train_subject_word(enum train_side side)
+{
+    switch (side) {
+    case TRAIN_HALF_A:
+        return "lora_A.weight";
+    case TRAIN_HALF_B:
+        return "lora_B.weight";
+    case TRAIN_MAGNITUDE:
+        return "lora_magnitude_vector";
+    case TRAIN_SELF:
+        break;
+    }
+    BUG("a parameter has its own name");
+}
+
 static void add_halves(struct train_subject *s, const struct param *p)
 {
-    char name[NAME_BYTES];
-    struct train_tensor x = {.name = name, .of = p, .rank = s->lora.rank, .decays = true};
+    enum train_side last = s->lora.is_dora ? TRAIN_MAGNITUDE : TRAIN_HALF_B;
     s->half_a[p->lora] = (int32_t)s->tensors.list.n;
-    snprintf(name, sizeof name, "%s.lora_A.weight", p->lora_name);
-    x.side = TRAIN_HALF_A;
-    train_tensors_add(&s->tensors, &x);
-    snprintf(name, sizeof name, "%s.lora_B.weight", p->lora_name);
-    x.side = TRAIN_HALF_B;
-    train_tensors_add(&s->tensors, &x);
+    for (enum train_side side = TRAIN_HALF_A; side <= last; side++) {
+        char name[NAME_BYTES];
+        struct train_tensor x = {
+            .name = name, .of = p, .rank = s->lora.rank, .decays = true, .side = side};
+        snprintf(name, sizeof name, "%s.%s", p->lora_name, train_subject_word(side));
+        train_tensors_add(&s->tensors, &x);
+    }
 }
 
 static void add_self(struct train_subject *s, const struct param *p)
@@ -229,7 +245,7 @@ static int first_values(struct train_subject *s, uint64_t seed, struct err *e)
     for (size_t i = 0; i < s->tensors.list.n; i++)
         if (s->tensors.list.at[i].param)
             want_gradient(s, &s->tensors.list.at[i]);
-    return s->lora.rank > 0 ? first_halves(s, seed, e) : 0;
+    return s->lora.rank > 0 && (first_halves(s, seed, e) || train_magnitudes_first(s, e)) ? -1 : 0;
 }
 
 static int check_trained(const struct model *m, struct err *e)
@@ -265,7 +281,7 @@ static int init_list(struct train_subject *s, struct model *m, struct stream *st
     if (lora->rank < 0 || lora->rank > TRAIN_RANK_MAX)
         return err_set(e, ERR_BAD_INPUT, "rank %lld: 1 to %d", (long long)lora->rank,
                        TRAIN_RANK_MAX);
-    return train_saved_check(m, o, e) ||
+    return train_saved_check(m, o, e) || train_magnitudes_check(m, lora, e) ||
                    train_saved_init(&s->saved, m, lora->saves,
                                     o->has_ancestor && train_has_reference(o), stream, e) ||
                    list(s, e)
@@ -276,9 +292,11 @@ static int init_list(struct train_subject *s, struct model *m, struct stream *st
 int train_subject_init(struct train_subject *s, struct model *m, struct stream *stream,
                        const struct train_options *o, struct err *e)
 {
-    if (init_list(s, m, stream, o, e) || train_tensors_alloc(&s->tensors, e))
+    bool has_reference = o->has_ancestor && train_has_reference(o);
+    if (init_list(s, m, stream, o, e) || train_tensors_alloc(&s->tensors, e) ||
+        train_magnitudes_init(s, has_reference, e))
         return -1;
-    if (o->has_ancestor && train_has_reference(o)) {
+    if (has_reference) {
         size_t bytes = (size_t)s->tensors.n_half * sizeof(float);
         s->reference = device_alloc(m->device, bytes, "the adapter to compare with", e);
         if (!s->reference)
@@ -293,6 +311,11 @@ size_t train_subject_reference_bytes(const struct train_subject *s)
     return s->reference ? halves + s->saved.reference_bytes : 0;
 }
 
+int train_subject_ready(struct train_subject *s, struct err *e)
+{
+    return train_magnitudes_find(s, false, e);
+}
+
 int train_subject_refer(struct train_subject *s, struct err *e)
 {
     if (!s->reference)
@@ -300,7 +323,7 @@ int train_subject_refer(struct train_subject *s, struct err *e)
     stream_copy(s->stream, s->reference, s->tensors.p, (size_t)s->tensors.n_half * sizeof(float),
                 COPY_ON_DEVICE);
     train_saved_refer(&s->saved, s->stream);
-    return stream_sync(s->stream, e);
+    return train_magnitudes_find(s, true, e) || stream_sync(s->stream, e) ? -1 : 0;
 }
 
 void train_subject_release(struct train_subject *s)
@@ -315,6 +338,7 @@ void train_subject_release(struct train_subject *s)
     }
     train_tensors_release(&s->tensors);
     train_saved_release(&s->saved);
+    train_magnitudes_release(&s->magnitudes);
     if (s->reference)
         device_mem_free(s->model->device, s->reference);
     s->reference = NULL;
@@ -341,5 +365,6 @@ void train_subject_bind(const struct train_subject *s, bool is_reference, struct
         g[i].b = is_reference ? s->reference + b->at : b->p;
         g[i].da = a->g;
         g[i].db = b->g;
+        train_magnitudes_bind(s, i, is_reference, &g[i]);
     }
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The subject of a training: which tensors of a model are trained, and how they stand in the
- * model's function. An adapter's halves are the batch's groups, and matrices that are trained whole
- * beside them stand in for the model's (engine/train/saved.h); a full training's tensors are the
- * model's parameters.
+ * model's function. An adapter's halves are the batch's groups, with the gains that follow from its
+ * magnitudes (engine/train/magnitudes.h), and matrices that are trained whole beside them stand in
+ * for the model's (engine/train/saved.h); a full training's tensors are the model's parameters.
  *
  * The two differ in three places, and these are all of it: what is listed, first values, how a
  * batch is bound.
@@ -16,6 +16,7 @@
 #include "engine/base/arena.h"
 #include "engine/model/model.h"
 #include "engine/run/packed.h"
+#include "engine/train/magnitudes.h"
 #include "engine/train/options.h"
 #include "engine/train/saved.h"
 #include "engine/train/tensors.h"
@@ -25,9 +26,10 @@ struct train_subject {
     struct stream *stream; /* borrowed */
     struct train_lora lora;
     struct train_saved saved;
+    struct train_magnitudes magnitudes;
     struct train_tensors tensors;
-    int32_t
-        *half_a; /* owned: [n_lora] place of each product's A in the list, B follows; -1: none */
+    int32_t *half_a;  /* owned: [n_lora] place of each product's A in the list, behind which are B
+                       * and  its magnitudes where it has any; -1: none */
     float *reference; /* owned: device memory, [tensors.n_half] values that losses compare with;
                        * NULL: they compare with none, or with the model without an adapter */
 };
@@ -51,6 +53,12 @@ void train_lora_split(struct train_lora *l, const char *names, struct arena *a);
 bool train_lora_same_targets(const struct train_lora *a, const struct train_lora *b);
 
 double train_lora_scale(const struct train_lora *l); /* of the adapter's product */
+
+/* What PEFT calls such a tensor of a product, "lora_A.weight". */
+const char *train_subject_word(enum train_side side);
+
+/* What follows from the values as they are now; before rows are run with them. */
+int train_subject_ready(struct train_subject *s, struct err *e);
 
 /* The values as they are now are the reference, where there is room for one. */
 int train_subject_refer(struct train_subject *s, struct err *e);

@@ -59,7 +59,7 @@ struct part train_tensor_part(const struct train_tensors *t, const struct train_
     } else {
         if (x->of->n_half)
             p.output[0].n = param_half_rows(x->of, true, x->rank);
-        p.input = (struct part_run){0, x->rank};
+        p.input = (struct part_run){0, x->side == TRAIN_MAGNITUDE ? 1 : x->rank};
     }
     return p;
 }
@@ -72,7 +72,7 @@ static void describe(const struct train_tensors *t, struct train_tensor *x)
     struct part p = train_tensor_part(t, x, t->model.rank);
     enum param_cut cut = s ? s->cut : PARAM_WHOLE;
     bool is_cut = cut == PARAM_OUTPUTS ? x->side != TRAIN_HALF_A
-                                       : cut == PARAM_INPUTS && x->side != TRAIN_HALF_B;
+                                       : cut == PARAM_INPUTS && x->side == TRAIN_HALF_A;
     x->rows = sum_runs(&p);
     x->cols = p.input.n;
     x->is_shared = !is_cut;

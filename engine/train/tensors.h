@@ -35,8 +35,9 @@
 
 enum { TRAIN_ALIGN = 16 }; /* elements, between which tensors begin in the flat arrays */
 
-/* What a tensor is of a parameter: it, or a half of its adapter. */
-enum train_side { TRAIN_SELF, TRAIN_HALF_A, TRAIN_HALF_B };
+/* What a tensor is of a parameter: it, or a half of its adapter, or that one's magnitudes, which
+ * are counted among its halves. */
+enum train_side { TRAIN_SELF, TRAIN_HALF_A, TRAIN_HALF_B, TRAIN_MAGNITUDE };
 
 struct train_tensor {
     char *name;             /* owned */

@@ -224,7 +224,7 @@ static int begin(struct trainer *t, struct work *w, const struct train_row *row,
         out->weight = 1; /* shares, or the labels' own, say what counts */
     else
         w->normaliser = out->weight;
-    if (reserve_seen(t, w->n_tok, e))
+    if (reserve_seen(t, w->n_tok, e) || train_subject_ready(&t->subject, e))
         return -1;
     w->seen = t->seen;
     share_rows(t, w);
@@ -299,6 +299,7 @@ static int run_model(struct trainer *t, struct work *w, enum train_run run, stru
     bool is_last = w->end == w->hi, trains = run == RUN_TRAINED;
     struct eager_options eo = {.wants_grad = trains && !w->looks,
                                .has_lora = runs_adapter(o, run),
+                               .has_dora = runs_adapter(o, run) && o->lora.is_dora,
                                .lora_rank_max = (int32_t)o->lora.rank,
                                .checkpoint = o->checkpoints_blocks,
                                .dropout = trains ? (float)o->lora.dropout : 0,

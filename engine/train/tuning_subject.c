@@ -29,6 +29,8 @@ static void add_lora(struct sha256 *s, const struct train_lora *l)
     add(s, "%a ", l->dropout);
     if (l->lr_ratio > 0) /* nothing where there is none, as below */
         add(s, "plus %a ", l->lr_ratio);
+    if (l->is_dora)
+        add(s, "%s", "dora ");
     if (l->saves)
         add(s, "saves %d ", (int)l->saves);
     add(s, "%d|", l->is_rs);

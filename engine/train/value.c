@@ -38,15 +38,6 @@ static int reserve_low(struct train_value *v, int64_t n, struct err *e)
     return v->low ? 0 : -1;
 }
 
-static void run(struct train_value *v, enum kernel_id k, const void *args, size_t bytes)
-{
-    struct device *d = v->on->device;
-    if (device_reads_host(d))
-        kernel_run(device_kernels(d), k, args, NULL);
-    else
-        stream_launch(v->stream, k, args, bytes);
-}
-
 /* The panels that elements [at, at + n) touch, and, as rows, where the first of these is. */
 struct view {
     struct k_weight w;
@@ -62,7 +53,7 @@ static int view_init(struct view *of, struct train_value *v, const struct train_
         return -1;
     *of = (struct view){linear_part(&x->param->w, lo, hi - lo), v->rows + (at - lo * x->cols)};
     struct k_weight_unpack a = {.w = of->w, .dst = v->rows, .ld_dst = x->cols};
-    run(v, K_weight_unpack, &a, sizeof a);
+    stream_launch_alone(v->stream, K_weight_unpack, &a, sizeof a);
     return 0;
 }
 
@@ -111,7 +102,7 @@ static int put_packed(struct train_value *v, const struct train_tensor *x, int64
     stream_copy(v->stream, of.first, in, (size_t)n * sizeof *in, COPY_TO_DEVICE);
     struct k_weight_pack a = {
         .src = v->rows, .src_type = K_F32, .ld_src = x->cols, .w = of.w, .n_src = of.w.n};
-    run(v, K_weight_pack, &a, sizeof a);
+    stream_launch_alone(v->stream, K_weight_pack, &a, sizeof a);
     if (low.n)
         stream_copy(v->stream, v->on->low + low.lo, v->low + (low.lo + v->on->own_lo - x->at - at),
                     (size_t)low.n * sizeof *v->low, COPY_TO_DEVICE);

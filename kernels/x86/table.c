@@ -45,6 +45,9 @@ kernel_fn *const kernel_rows_avx2[KERNEL_COUNT] = {
     [K_lora] = lora_avx2,
     [K_lora_bwd] = lora_bwd_avx2,
     [K_lora_dw] = lora_dw_avx2,
+    [K_dora_gain] = dora_gain_avx2,
+    [K_dora] = dora_avx2,
+    [K_dora_dw] = dora_dw_avx2,
 
     /* mixtures of experts */
     [K_experts_pack] = experts_pack_avx2,
@@ -144,6 +147,9 @@ kernel_fn *const kernel_rows_avx512[KERNEL_COUNT] = {
     [K_lora] = lora_avx512,
     [K_lora_bwd] = lora_bwd_avx512,
     [K_lora_dw] = lora_dw_avx512,
+    [K_dora_gain] = dora_gain_avx512,
+    [K_dora] = dora_avx512,
+    [K_dora_dw] = dora_dw_avx512,
 
     /* rows and elements */
     [K_embed_bwd] = embed_bwd_avx512,

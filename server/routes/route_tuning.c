@@ -67,23 +67,25 @@ static int take_adapter(struct errand *t, const struct jobs_ancestor *from, stru
         : h->lora_rank && h->lora_rank != l->rank                                ? "lora_rank"
         : h->lora_alpha != 0 && h->lora_alpha != l->alpha                        ? "lora_alpha"
         : h->says_rslora && h->use_rslora != l->is_rs                            ? "use_rslora"
+        : h->says_dora && h->use_dora != l->is_dora                              ? "use_dora"
         : h->says_targets && !tune_ancestor_has(&from->made, h->target_modules)  ? "target_modules"
         : h->says_saves && !tune_ancestor_saves(&from->made, h->modules_to_save) ? "modules_to_save"
                                                                                  : NULL;
     if (wrong)
         return api_fail(
             e, 400, "invalid_value", field_of(t, h, wrong),
-            "'%.100s' has the rank %lld, the alpha %g, use_rslora %s, the target modules %s "
-            "and the modules to save '%s': a job that goes on from it leaves these out, or says "
+            "'%.100s' has the rank %lld, the alpha %g, use_rslora %s, use_dora %s, the target modules "
+            "%s and the modules to save '%s': a job that goes on from it leaves these out, or says "
             "the same.",
             from->model.name, (long long)l->rank, l->alpha, l->is_rs ? "true" : "false",
-            from->made.targets, from->made.saves);
+            l->is_dora ? "true" : "false", from->made.targets, from->made.saves);
     if (strlen(from->made.targets) >= sizeof h->target_modules)
         return api_fail(e, 400, "model_not_supported", "model",
                         "The model's adapter has too many modules to go on from it.");
     h->lora_rank = l->rank;
     h->lora_alpha = l->alpha;
     h->use_rslora = l->is_rs;
+    h->use_dora = l->is_dora;
     snprintf(h->target_modules, sizeof h->target_modules, "%s", from->made.targets);
     snprintf(h->modules_to_save, sizeof h->modules_to_save, "%s", from->made.saves);
     return 0;
@@ -176,10 +178,10 @@ static int check_hyper(struct errand *t, const struct job_hyper *h, struct api_e
     int64_t most = engine_info(g)->max_lora_rank;
     if (h->training_type == HYPER_FULL &&
         (h->lora_rank || h->lora_alpha != 0 || h->lora_dropout != 0 || h->use_rslora ||
-         h->lora_lr_ratio != 0 || *h->target_modules || *h->modules_to_save))
+         h->use_dora || h->lora_lr_ratio != 0 || *h->target_modules || *h->modules_to_save))
         return api_fail(e, 400, "invalid_value", field_of(t, h, "training_type"),
                         "A full training has no adapter: lora_*, loraplus_lr_ratio, use_rslora, "
-                        "target_modules and modules_to_save are for the type 'lora'.");
+                        "use_dora, target_modules and modules_to_save are for the type 'lora'.");
     if (h->training_type == HYPER_FULL && tune_check_full(g, &why))
         return api_fail(e, 400, "invalid_value", field_of(t, h, "training_type"), "%s.", why.msg);
     if (tune_check_method(g, h->method == HYPER_EMBEDDING, h->method == HYPER_CLASSIFICATION, &why))
@@ -200,6 +202,8 @@ static int check_hyper(struct errand *t, const struct job_hyper *h, struct api_e
                         (long long)most);
     if (tune_check_targets(g, h->target_modules, h->lora_dropout, &why))
         return api_fail(e, 400, "invalid_value", field_of(t, h, "target_modules"), "%s.", why.msg);
+    if (h->use_dora && tune_check_dora(g, h->target_modules, h->lora_dropout, &why))
+        return api_fail(e, 400, "invalid_value", field_of(t, h, "use_dora"), "%s.", why.msg);
     if (*h->modules_to_save && tune_check_saves(g, h->modules_to_save, weighs_labels(h), &why))
         return api_fail(e, 400, "invalid_value", field_of(t, h, "modules_to_save"), "%s.", why.msg);
     return 0;

@@ -241,6 +241,7 @@ static void bad(void **state)
         {"\"hyperparameters\":{\"lora_alpha\":0}", "hyperparameters.lora_alpha"},
         {"\"hyperparameters\":{\"lora_dropout\":1}", "hyperparameters.lora_dropout"},
         {"\"hyperparameters\":{\"use_rslora\":1}", "hyperparameters.use_rslora"},
+        {"\"hyperparameters\":{\"use_dora\":\"yes\"}", "hyperparameters.use_dora"},
         {"\"hyperparameters\":{\"target_modules\":[]}", "hyperparameters.target_modules"},
         {"\"hyperparameters\":{\"target_modules\":[\"a,b\"]}", "hyperparameters.target_modules"},
         {"\"hyperparameters\":{\"target_modules\":7}", "hyperparameters.target_modules"},
@@ -347,7 +348,7 @@ static void kinds_of_training(void **state)
     static const char all[] =
         "{" LEAST ",\"validation_file\":\"file-v\",\"hyperparameters\":{\"training_type\":\"full\","
         "\"result\":\"best\",\"early_stopping\":3,\"lora_rank\":8,"
-        "\"lora_dropout\":0.5,\"use_rslora\":true,\"target_modules\":[\"q_proj\",\"up_proj\"],"
+        "\"lora_dropout\":0.5,\"use_rslora\":true,\"use_dora\":true,\"target_modules\":[\"q_proj\",\"up_proj\"],"
         "\"modules_to_save\":[\"lm_head\"],"
         "\"optimizer\":\"adamw_8bit\",\"schedule\":\"cosine\",\"warmup_steps\":3,\"weight_decay\":0.1,\"max_grad_norm\":2,"
         "\"max_length\":64,\"long_rows\":\"refuse\",\"checkpoint_steps\":5,"
@@ -441,6 +442,7 @@ static void numbers_come_back(void **state)
                                .lora_alpha = 0.1,
                                .schedule = HYPER_COSINE,
                                .use_rslora = true,
+                               .use_dora = true,
                                .target_modules = "q_proj,v_proj",
                                .modules_to_save = "lm_head,embed_tokens"};
     struct err e = ERR_INIT;
@@ -451,7 +453,8 @@ static void numbers_come_back(void **state)
     assert_good(job_hyper_read(b.data, &got, &e), &e);
     assert_true(got.lr_multiplier == h.lr_multiplier && got.lora_alpha == h.lora_alpha);
     assert_true(got.n_epochs == 3 && got.batch_size == 7 && got.lora_rank == 16);
-    assert_true(got.schedule == HYPER_COSINE && got.use_rslora && !got.row_logprobs);
+    assert_true(got.schedule == HYPER_COSINE && got.use_rslora && got.use_dora);
+    assert_false(got.row_logprobs);
     assert_string_equal(got.target_modules, h.target_modules);
     assert_string_equal(got.modules_to_save, h.modules_to_save);
     assert_err(job_hyper_read("[", &got, &e), &e, ERR_CORRUPT, "no object");

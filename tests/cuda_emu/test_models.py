@@ -46,7 +46,7 @@ def trains(tmp):
     data = write_rows(tmp / "rows.jsonl")
     make_model(tmp / "m", "--seed", 3)
     for name, way in (("adapter", ["--rank", "4", "--lora-dropout", "0.1"]),
-                      ("full", ["--rank", "0"])):
+                      ("dora", ["--rank", "4", "--dora"]), ("full", ["--rank", "0"])):
         got = {}
         for device in ("cpu", "cuda"):
             to = tmp / f"{name}-{device}"

@@ -2,7 +2,7 @@
  *
  * Adapters on a product, as a step of serving has them: all rows with one, and each row with its
  * own, of which B comes as panels; as f32 and as bf16. And as training has them: many rows with
- * one, and its gradients.
+ * one, and its gradients; and the lengths that DoRA finds before a step.
  */
 #include <stdio.h>
 
@@ -102,6 +102,26 @@ static void gradients(struct bench *b, const struct size *s, int64_t m)
     bench_release(b);
 }
 
+static void lengths(struct bench *b, const struct size *s)
+{
+    char shape[40];
+    snprintf(shape, sizeof shape, "%lldx%lld r%lld", (long long)s->n, (long long)s->k,
+             (long long)s->rank);
+    struct k_dora_gain a = {.w = bench_floats(b, s->n * s->k),
+                            .ld_w = s->k,
+                            .n = s->n,
+                            .k = s->k,
+                            .rank = s->rank,
+                            .a = bench_floats(b, s->rank * s->k),
+                            .b = bench_floats(b, s->n * s->rank),
+                            .scale = 1e-3f,
+                            .magnitude = bench_floats(b, s->n),
+                            .norm = bench_floats(b, s->n),
+                            .gain = bench_floats(b, s->n)};
+    bench_run(b, &(struct bench_case){K_dora_gain, shape, s->n, &a, LIMIT_F32, 0});
+    bench_release(b);
+}
+
 static void products(struct bench *b, const struct size *s)
 {
     for (size_t r = 0; r < sizeof row_counts / sizeof *row_counts; r++) {
@@ -123,5 +143,7 @@ void bench_lora(struct bench *b)
             products(b, &sizes[i]);
         if (bench_wants_rows(b, ROWS_TRAINED))
             gradients(b, &sizes[i], ROWS_TRAINED);
+        if (bench_wants(b, K_dora_gain))
+            lengths(b, &sizes[i]);
     }
 }

@@ -4,8 +4,10 @@
  */
 #include "tests/lib/adapted.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/mem.h"
 #include "engine/graph/passes.h"
 #include "tests/lib/test.h"
 
@@ -64,4 +66,34 @@ void adapted_step(struct golden *g, struct runner *r, const struct adapted_part 
     assert_good(runner_step(r, &out, &e), &e);
     for (int64_t i = 0; i < at; i++)
         memcpy(to + i * out.shape.cols, out.p + i * out.ld, (size_t)out.shape.cols * sizeof(float));
+}
+
+float *adapted_prompt(struct golden *g, const char *dir, int64_t *n)
+{
+    int32_t token[ADAPTED_TOK];
+    *n = golden_ids(&g->root, "prompt", token, ADAPTED_TOK);
+    float *to = xcalloc((size_t)(*n * g->model->cfg.n_vocab), sizeof *to);
+    struct adapter *a = dir ? adapted_load(g->model, dir) : NULL;
+    struct runner *r = adapted_runner(g, false);
+    adapted_step(g, r, &(struct adapted_part){a, token, 0, *n, 0}, 1, to);
+    runner_free(r);
+    adapter_unref(a);
+    return to;
+}
+
+void adapted_same_rows(struct golden *g, struct runner *r, struct runner *eager,
+                       const struct adapted_part *p, int n_part, int64_t n_row)
+{
+    int64_t v = g->model->cfg.n_vocab;
+    float *all = xcalloc((size_t)(n_row * v), sizeof *all), *at = all;
+    float *one = xcalloc((size_t)(n_row * v), sizeof *one);
+    adapted_step(g, eager, p, n_part, one);
+    adapted_step(g, r, p, n_part, all);
+    assert_memory_equal(all, one, (size_t)(n_row * v) * sizeof *all);
+    for (int i = 0; i < n_part; at += p[i++].n * v) {
+        adapted_step(g, r, &p[i], 1, one);
+        assert_memory_equal(at, one, (size_t)(p[i].n * v) * sizeof *one);
+    }
+    free(all);
+    free(one);
 }

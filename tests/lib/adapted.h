@@ -28,4 +28,13 @@ struct adapted_part {
 void adapted_step(struct golden *g, struct runner *r, const struct adapted_part *p, int n,
                   float *to);
 
+/* The logits of the golden's prompt of *n tokens with the adapter in a folder (NULL: without);
+ * free() them. */
+float *adapted_prompt(struct golden *g, const char *dir, int64_t *n);
+
+/* The parts of a step, of n_row tokens together, have the bits that they have op by op, and alone.
+ */
+void adapted_same_rows(struct golden *g, struct runner *r, struct runner *eager,
+                       const struct adapted_part *p, int n_part, int64_t n_row);
+
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The rows of a golden's golden.json as a trainer takes them: ids, labels (-1: not trained), and
- * room for the log-probability of each label.
+ * room for the log-probability of each label. Of one that has none two are made of its prompt.
  */
 #ifndef TESTS_LIB_GOLDEN_ROWS_H
 #define TESTS_LIB_GOLDEN_ROWS_H

@@ -27,8 +27,8 @@ def supervised(**hyper):
 
 SHORT = [(rows(12), supervised(n_epochs=3, batch_size=2, lora_rank=4), 1),
          (rows(20), supervised(n_epochs=2, batch_size=5, lora_rank=16, lora_dropout=0.2), 2),
-         (rows(12), supervised(n_epochs=4, lora_rank=8, neftune_noise_alpha=5), 3),
-         (PAIRS, dpo(n_epochs=2, batch_size=3, lora_rank=2), 4)]
+         (rows(12), supervised(n_epochs=4, lora_rank=8, neftune_noise_alpha=5, use_dora=True), 3),
+         (PAIRS, dpo(n_epochs=2, batch_size=3, lora_rank=2, use_dora=True), 4)]
 LONG = [(rows(200), supervised(n_epochs=3, lora_rank=4, checkpoint_steps=50), 5),
         (rows(150), supervised(n_epochs=3, lora_rank=16, lora_dropout=0.1, checkpoint_steps=40), 6)]
 

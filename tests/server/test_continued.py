@@ -29,7 +29,7 @@ TANDEM = os.environ.get("TANDEM_BIN", "build/tandem")
 ROWS = "".join(json.dumps(r) + "\n" for r in rows()).encode()
 HYPER = {"n_epochs": 2, "batch_size": 5, "learning_rate_multiplier": 30}
 HALVES = {"lora_rank": 4, "lora_alpha": 12, "use_rslora": True, "target_modules": ["q_proj", "down_proj"]}
-FORM = {**HALVES, "modules_to_save": ["embed_tokens"]}
+FORM = {**HALVES, "use_dora": True, "modules_to_save": ["embed_tokens"]}
 
 
 def serve(tmp, *options):
@@ -64,6 +64,7 @@ def goes_on(c, tmp, name, form=FORM):
     assert sorted(job["hyperparameters"]["target_modules"]) == sorted(form["target_modules"]), job
     config = json.loads((tmp / "data/adapters" / job["id"] / "adapter_config.json").read_text())
     assert config["r"] == 4 and config["lora_alpha"] == 12 and config["use_rslora"], config
+    assert config["use_dora"] == ("use_dora" in form), config
     assert sorted(config["target_modules"]) == sorted(form["target_modules"]), config
     assert config["modules_to_save"] == form.get("modules_to_save"), config
     assert job["fine_tuned_model"].startswith("ft:tiny:tandem:"), job
@@ -90,7 +91,8 @@ def rewarded(c, name):
 
 def refused(c, name):
     file = c.file(ROWS)
-    for hyper in ({"lora_rank": 8}, {"lora_alpha": 8}, {"use_rslora": False}, {"target_modules": "all-linear"},
+    for hyper in ({"lora_rank": 8}, {"lora_alpha": 8}, {"use_rslora": False}, {"use_dora": False},
+                  {"target_modules": "all-linear"},
                   {"target_modules": ["q_proj"]}, {"target_modules": ["q_proj", "v_proj"]},
                   {"modules_to_save": "none"}, {"modules_to_save": ["embed_tokens", "lm_head"]},
                   {"training_type": "full"}):

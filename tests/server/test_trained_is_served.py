@@ -267,6 +267,10 @@ def main():
     for what, options, hyper in (
             ("f32", (), {"batch_size": 1}),
             ("bf16", ("--quantize", "bf16"), {"batch_size": 4, "use_rslora": True}),
+            ("dora", ("--quantize", "bf16"), {"batch_size": 3, "use_dora": True}),
+            ("dora, int4, codes multiplied, eager",
+             ("--quantize", "int4", "--compute", "int8", "--mode", "eager"),
+             {"batch_size": 2, "use_dora": True, "activation_checkpointing": "on"}),
             ("lm_head and table", ("--quantize", "bf16"),
              {"batch_size": 3, "modules_to_save": ["lm_head", "embed_tokens"]}),
             ("lm_head, f32, eager", ("--quantize", "f32", "--mode", "eager"),

@@ -240,6 +240,7 @@ def jobs_refuse(c, file):
             ({"method": supervised(target_modules=["q_proj", "w_proj"])}, "target_modules"),
             ({"method": supervised(modules_to_save=["lm_head", "score"])}, "modules_to_save"),
             ({"method": supervised(lora_dropout=1)}, "supervised.hyperparameters.lora_dropout"),
+            ({"method": supervised(use_dora=True, lora_dropout=0.1)}, "supervised.hyperparameters.use_dora"),
             ({"suffix": ""}, "suffix"), ({"suffix": "x" * 65}, "suffix"),
             ({"seed": -1}, "seed"), ({"seed": 2**31}, "seed"),
             ({"metadata": {str(i): "" for i in range(17)}}, "metadata"),

@@ -56,7 +56,7 @@ def takes_memory_once(tmp):
     tell, data = tmp / "tell", tmp / "steps.jsonl"
     data.write_text("".join(json.dumps({"prompt": "one two", "completion": "three"}) + "\n"
                             for _ in range(12)))
-    for name, way in (("adapter", ["--rank", "4"]), ("full", ["--rank", "0"]),
+    for name, way in (("adapter", ["--rank", "4"]), ("dora", ["--rank", "4", "--dora"]), ("full", ["--rank", "0"]),
                       ("recomputed", ["--rank", "0", "--recompute", "on"])):
         took = set()
         for batch in (12, 4, 2):  # one step, three, six

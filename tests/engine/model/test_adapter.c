@@ -98,6 +98,8 @@ static void logits_are_pefts_of_what_we_trained(void **state)
                 {"qwen2_rslora", "qwen2"},
                 {"gpt2_rslora", "gpt2"},
                 {"gpt2_lora_dropout", "gpt2"},
+                {"qwen2_dora", "qwen2"},
+                {"gpt2_dora", "gpt2"},
                 {"phi3_lora", "phi3"},
                 {"gemma3_vision_lora", "gemma3_vision"},
                 {"lfm2_lora", "lfm2"},

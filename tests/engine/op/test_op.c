@@ -36,7 +36,7 @@ struct rig {
     struct leaf leaf[LEAF_MAX];
     int n_leaf;
     struct k_lora_group *lora;
-    bool has_lora;
+    bool has_lora, has_dora;
 };
 
 /* Builds the op under test over the rig's leaves. */
@@ -146,8 +146,10 @@ static void rig_release(struct rig *r)
 static double run(struct rig *r, build_fn *build, bool backward)
 {
     struct err e = ERR_INIT;
-    struct eager_options o = {
-        .wants_grad = backward, .has_lora = r->has_lora, .lora_rank_max = RANK};
+    struct eager_options o = {.wants_grad = backward,
+                              .has_lora = r->has_lora,
+                              .lora_rank_max = RANK,
+                              .has_dora = r->has_dora};
     double loss = 0;
     for (int i = 0; i < r->n_leaf; i++)
         leaf_pack(r, &r->leaf[i]);
@@ -485,17 +487,57 @@ static struct val build_lora(struct rig *r, struct builder *b)
     return op_linear(b, op_embed(b, OP_IDS_TOKEN, &r->leaf[0].p), &r->leaf[1].p, NULL);
 }
 
+static void lora_init(struct rig *r)
+{
+    rig_init(r);
+    leaf_new(r, T, D, false);
+    leaf_new(r, 10, D, false)->lora = 0;
+    leaf_new(r, RANK, D, false);
+    leaf_new(r, 10, RANK, false);
+    r->has_lora = true;
+}
+
 static void test_op_lora(void **state)
 {
     struct rig r;
     (void)state;
-    rig_init(&r);
-    leaf_new(&r, T, D, false);
-    leaf_new(&r, 10, D, false)->lora = 0;
-    leaf_new(&r, RANK, D, false);
-    leaf_new(&r, 10, RANK, false);
-    r.has_lora = true;
+    lora_init(&r);
     check(&r, build_lora);
+}
+
+/* Lengths are constants, magnitudes a leaf; the bias is frozen, as beside all adapters. */
+static struct val build_dora(struct rig *r, struct builder *b)
+{
+    static float norm[10], gain[10], bias[10];
+    static const struct param frozen = {
+        .name = "bias", .lora = -1, .is_vector = true, .n = 10, .k = 1, .vec = bias};
+    for (int o = 0; o < 10; o++) {
+        bias[o] = 0.3f * (float)(o - 4);
+        norm[o] = 0.5f + 0.1f * (float)o;
+        gain[o] = r->leaf[4].x[o] / norm[o];
+    }
+    *r->lora = (struct k_lora_group){.row_hi = T,
+                                     .rank = RANK,
+                                     .a = r->leaf[2].x,
+                                     .b = r->leaf[3].x,
+                                     .scale = 0.7f,
+                                     .da = r->leaf[2].grad,
+                                     .db = r->leaf[3].grad,
+                                     .gain = gain,
+                                     .norm = norm,
+                                     .dmagnitude = r->leaf[4].grad};
+    return op_linear(b, op_embed(b, OP_IDS_TOKEN, &r->leaf[0].p), &r->leaf[1].p, &frozen);
+}
+
+static void test_op_dora(void **state)
+{
+    struct rig r;
+    (void)state;
+    lora_init(&r);
+    leaf_new(&r, 10, 1, true);
+    r.has_dora = true;
+    r.in.host.n[DIM_DORA] = 1;
+    check(&r, build_dora);
 }
 
 /* Faults: a maker that takes what its kernel can't. */
@@ -639,6 +681,7 @@ int main(void)
         cmocka_unit_test(test_op_col_scale),
         cmocka_unit_test(test_op_attn_sink),
         cmocka_unit_test(test_op_lora),
+        cmocka_unit_test(test_op_dora),
         cmocka_unit_test(wrong_shapes_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -27,10 +27,11 @@ static const char golden_dir[] = "tests/golden/adapters";
 
 /* Both rules for the scale; targets that leave products out, that have one name in two places
  * (c_proj of gpt2), and none, which is all; weights that a file keeps turned (gpt2), or joined
- * (phi3); dropout, which is of the training alone; a text model in another, whose products' names
- * others have too; one name for products of two sorts of layers (lfm2); products around a delta
- * rule (qwen3_5), around a latent (deepseek_v3), and around a scan (granite_hybrid); one of several
- * that are numbered (gemma3n); experts beside other products, alone, and one of their two products.
+ * (phi3); magnitudes; dropout, which is of the training alone; a text model in another, whose
+ * products' names others have too; one name for products of two sorts of layers (lfm2); products
+ * around a delta rule (qwen3_5), around a latent (deepseek_v3), and around a scan (granite_hybrid);
+ * one of several that are numbered (gemma3n); experts beside other products, alone, and one of
+ * their two products.
  */
 static const struct {
     const char *name, *model;
@@ -49,6 +50,19 @@ static const struct {
      "gpt2",
      9,
      {.rank = 2, .alpha = 3.5, .is_rs = true, .target = {"c_attn", "c_proj"}, .n_target = 2}},
+    {"qwen2_dora",
+     "qwen2",
+     22,
+     {.rank = 3, .alpha = 5, .is_dora = true, .target = {"q_proj", "down_proj"}, .n_target = 2}},
+    {"gpt2_dora",
+     "gpt2",
+     23,
+     {.rank = 2,
+      .alpha = 4,
+      .is_rs = true,
+      .is_dora = true,
+      .target = {"c_attn", "c_fc"},
+      .n_target = 2}},
     {"gpt2_lora_dropout", "gpt2", 10, {.rank = 2, .alpha = 4, .dropout = 0.1}},
     {"phi3_lora",
      "phi3",

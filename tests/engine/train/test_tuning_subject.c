@@ -104,6 +104,9 @@ static void every_option_counts(void **state)
     b.train.lora.is_rs = true;
     assert_false(is_alike(&a, &b));
     b = a;
+    b.train.lora.is_dora = true;
+    assert_false(is_alike(&a, &b));
+    b = a;
     b.data = &e;
     assert_false(is_alike(&a, &b));
     b = a;

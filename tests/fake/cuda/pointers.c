@@ -41,6 +41,16 @@ static const int lora_bwd_at[] = {
     AT(lora_bwd, fwd.x), AT(lora_bwd, fwd.group), AT(lora_bwd, fwd.n_used),
     AT(lora_bwd, fwd.t), AT(lora_bwd, fwd.y),     AT(lora_bwd, dy),
     AT(lora_bwd, dt),    AT(lora_bwd, dx),        END};
+static const int dora_gain_at[] = {AT(dora_gain, w),
+                                   AT(dora_gain, a),
+                                   AT(dora_gain, b),
+                                   AT(dora_gain, magnitude),
+                                   AT(dora_gain, norm),
+                                   AT(dora_gain, gain),
+                                   END};
+static const int dora_at[] = {AT(dora, y), AT(dora, bias), AT(dora, group), END};
+static const int dora_dw_at[] = {AT(dora_dw, x), AT(dora_dw, dy), AT(dora_dw, bias),
+                                 AT(dora_dw, group), END};
 static const int route_at[] = {AT(route, x),          AT(route, bias),
                                AT(route, each),       AT(route, map.expert),
                                AT(route, map.weight), AT(route, map.share),
@@ -246,6 +256,9 @@ static const int *const of_kernel[KERNEL_COUNT] = {
     [K_lora] = lora_at,
     [K_lora_bwd] = lora_bwd_at,
     [K_lora_dw] = lora_bwd_at,
+    [K_dora_gain] = dora_gain_at,
+    [K_dora] = dora_at,
+    [K_dora_dw] = dora_dw_at,
     [K_route] = route_at,
     [K_route_sort] = route_at,
     [K_route_bwd] = route_bwd_at,
