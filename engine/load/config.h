@@ -106,15 +106,15 @@ struct config {
     bool has_route_bias;          /* added to scores where experts are picked */
     double swiglu_limit, swiglu_alpha; /* of their gates, clamped; limit 0: silu(gate) up */
     bool has_sinks;                    /* each head of attention has a score that is no key's */
-    double balance;  /* what the loss that balances experts counts in training; 0: nothing */
-    bool is_wrapped; /* the text part of a model that sees images: other names of tensors */
+    double balance;    /* what the loss that balances experts counts in training; 0: nothing */
+    bool is_wrapped;   /* the text part of a model that sees images: other names of tensors */
     bool is_threefold; /* and has positions for pictures, which are one where there is none */
-    bool is_bf16;    /* what the config says that the weights are */
-    bool is_tied;    /* the head is the embedding */
-    bool is_encoder; /* a text, seen whole at once, becomes one vector */
-    bool sees_ahead; /* its tokens see those behind them too */
-    bool has_rope;   /* positions turn queries and keys; else they are embedded */
-    bool is_gated;   /* act(gate x) * up x, else act(up x) */
+    bool is_bf16;      /* what the config says that the weights are */
+    bool is_tied;      /* the head is the embedding */
+    bool is_encoder;   /* a text, seen whole at once, becomes one vector */
+    bool sees_ahead;   /* its tokens see those behind them too */
+    bool has_rope;     /* positions turn queries and keys; else they are embedded */
+    bool is_gated;     /* act(gate x) * up x, else act(up x) */
     bool is_unturned[CONFIG_LAYER_MAX]; /* by layer: has no positions, though others turn */
     enum config_norms norms;
     enum config_qk_norm qk_norm;

@@ -493,8 +493,8 @@ static const char *const llama_prefix[] = {"model.", "", NULL};
 static const char *const gpt2_prefix[] = {"transformer.", "", NULL};
 static const char *const bert_prefix[] = {"", "bert.", "roberta.", NULL};
 
-static const char *const wrapped_prefix[] = {"model.language_model.", "language_model.model.",
-                                             "language_model.", "model.", "", NULL};
+static const char *const wrapped_prefix[] = {
+    "model.language_model.", "language_model.model.", "language_model.", "model.", "", NULL};
 
 #define ROWS(r) .row = (r), .n_row = (int)(sizeof(r) / sizeof *(r))
 

@@ -7,8 +7,8 @@
  * nothing to do.
  *
  * Backward: gains are constants, so y's gradient is multiplied by them; what a magnitude gets is
- * the sum of what its output gave. A bias is frozen where there are adapters: its own gradient would
- * be another.
+ * the sum of what its output gave. A bias is frozen where there are adapters: its own gradient
+ * would be another.
  */
 #include <string.h>
 

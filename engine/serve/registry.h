@@ -39,9 +39,9 @@ void registry_free(struct registry *r);
 int registry_check_name(const char *name, struct err *e);
 
 /* Reads a PEFT directory and puts it under the name. *gone: the version that it replaced, 0: none;
- * may be NULL. The name stays as it was when this fails. ERR_BUSY: all places are taken, some of them
- * by what is known and in use, of which one is to leave; ask again. One place is left to what is
- * known, if there are two. */
+ * may be NULL. The name stays as it was when this fails. ERR_BUSY: all places are taken, some of
+ * them by what is known and in use, of which one is to leave; ask again. One place is left to what
+ * is known, if there are two. */
 int registry_load(struct registry *r, const char *name, const char *dir, uint64_t *gone,
                   struct err *e);
 

@@ -5,6 +5,22 @@
 #include "engine/train/seen.h"
 
 #include <math.h>
+#include <string.h>
+
+#include "engine/base/mem.h"
+
+int seen_reserve(struct seen **seen, int64_t *cap, int64_t n, struct err *e)
+{
+    if (n > *cap) {
+        mem_free(*seen);
+        *seen = try_alloc((size_t)n, sizeof **seen, "a step's losses", e);
+        *cap = *seen ? n : 0;
+    }
+    if (!*seen)
+        return -1;
+    memset(*seen, 0, (size_t)n * sizeof **seen);
+    return 0;
+}
 
 double seen_weight(const struct train_row *r, int64_t i)
 {

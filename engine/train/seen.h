@@ -27,6 +27,9 @@ enum { SEEN_FLOATS = sizeof(struct seen) / sizeof(float) };
 /* What place i of a row counts in a loss of its own. */
 double seen_weight(const struct train_row *r, int64_t i);
 
+/* Room for n tokens, of which nothing is known yet. */
+int seen_reserve(struct seen **seen, int64_t *cap, int64_t n, struct err *e);
+
 /* From what the head left of each label, in their order; how many of these there were. seen: [n] of
  * the row's tokens; the second fills the row's reference. */
 int64_t seen_read(const struct train_row *r, const struct k_ce_state *state, struct seen *seen);

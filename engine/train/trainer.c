@@ -186,19 +186,6 @@ static void share_rows(struct trainer *t, struct work *w)
     exchange_begin(&t->exchange, own, most);
 }
 
-static int reserve_seen(struct trainer *t, int64_t n, struct err *e)
-{
-    if (n > t->cap_seen) {
-        mem_free(t->seen);
-        t->seen = try_alloc((size_t)n, sizeof *t->seen, "a step's losses", e);
-        t->cap_seen = t->seen ? n : 0;
-    }
-    if (!t->seen)
-        return -1;
-    memset(t->seen, 0, (size_t)n * sizeof *t->seen);
-    return 0;
-}
-
 /* What is to be learned of these rows, room for what each of their tokens gets, and this rank's
  * share. */
 static int begin(struct trainer *t, struct work *w, const struct train_row *row, int64_t n,
@@ -224,7 +211,7 @@ static int begin(struct trainer *t, struct work *w, const struct train_row *row,
         out->weight = 1; /* shares, or the labels' own, say what counts */
     else
         w->normaliser = out->weight;
-    if (reserve_seen(t, w->n_tok, e) || train_subject_ready(&t->subject, e))
+    if (seen_reserve(&t->seen, &t->cap_seen, w->n_tok, e) || train_subject_ready(&t->subject, e))
         return -1;
     w->seen = t->seen;
     share_rows(t, w);

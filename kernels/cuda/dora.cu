@@ -58,8 +58,8 @@ static __global__ void dora_kernel(struct k_dora a)
         const float *gain = gains_of(a, row);
         float *y = a.y + row * a.ld_y;
         for (int64_t o = each_col(); gain && o < each_end(a.n); o += EACH_X)
-            y[o] = a.bias ? fmaf(gain[o], y[o], fmaf(-gain[o], a.bias[o], a.bias[o]))
-                          : gain[o] * y[o];
+            y[o] =
+                a.bias ? fmaf(gain[o], y[o], fmaf(-gain[o], a.bias[o], a.bias[o])) : gain[o] * y[o];
     }
 }
 

@@ -99,7 +99,8 @@ void store_leave(struct store *s)
     atomic_store(&s->leaves, true);
 }
 
-/* The connection is nobody's but under the lock, and a copy hangs on it from its begin to its end. */
+/* The connection is nobody's but under the lock, and a copy hangs on it from its begin to its end.
+ */
 static sqlite3_backup *begin(struct store *s, sqlite3 *to)
 {
     pthread_mutex_lock(&s->lock);

@@ -41,9 +41,9 @@ struct tinker {
     pthread_mutex_t lock;
     pthread_cond_t train_wake, sample_wake;
     bool has_train, has_sample,
-        has_threads;          /* under the lock but the last: there is something new */
-    struct map open;          /* under the lock: ids of requests that came to nothing yet */
-    struct tinker_wait *wait; /* under the lock */
+        has_threads;            /* under the lock but the last: there is something new */
+    struct map open;            /* under the lock: ids of requests that came to nothing yet */
+    struct tinker_wait *wait;   /* under the lock */
     struct tinker_asker *asker; /* owned; under the lock the first of them: none goes */
     pthread_t trainer, sampler;
     struct tinker_live *live;     /* the trainer's: the last used first */

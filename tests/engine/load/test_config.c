@@ -29,7 +29,7 @@
 #define GEMMA3      "\"architectures\":[\"Gemma3ForCausalLM\"],\"num_key_value_heads\":2," SIZES
 #define GEMMA3_BODY "\"architectures\":[\"Gemma3TextModel\"],\"num_key_value_heads\":2," SIZES
 #define SMOLLM3     "\"architectures\":[\"SmolLM3ForCausalLM\"],\"num_key_value_heads\":2," SIZES
-#define MINISTRAL3 "{\"architectures\":[\"Ministral3ForCausalLM\"],\"num_key_value_heads\":2," SIZES
+#define MINISTRAL3  "{\"architectures\":[\"Ministral3ForCausalLM\"],\"num_key_value_heads\":2," SIZES
 #define GRANITE     "\"architectures\":[\"GraniteForCausalLM\"]," SIZES
 #define GRANITE_4                                                                                  \
     "\"architectures\":[\"GraniteMoeHybridForCausalLM\"],\"shared_intermediate_size\":12,"         \
@@ -678,9 +678,10 @@ static void test_threefold(void **state)
                             "\"mrope_section\":[1,1,2]},\"vision_config\":{\"depth\":2}}");
     assert_true(c.family == FAMILY_QWEN2 && c.has_qkv_bias && !c.is_wrapped && c.is_threefold);
     assert_int_equal(c.rope.kind, ROPE_DEFAULT);
-    c = parse(VISION("Qwen3VL", "{\"model_type\":\"qwen3_vl_text\",\"num_key_value_heads\":2," SIZES
-                                ",\"rope_parameters\":{\"rope_type\":\"default\",\"rope_theta\":5e6,"
-                                "\"mrope_section\":[24,20,20],\"mrope_interleaved\":true}}"));
+    c = parse(VISION("Qwen3VL",
+                     "{\"model_type\":\"qwen3_vl_text\",\"num_key_value_heads\":2," SIZES
+                     ",\"rope_parameters\":{\"rope_type\":\"default\",\"rope_theta\":5e6,"
+                     "\"mrope_section\":[24,20,20],\"mrope_interleaved\":true}}"));
     assert_true(c.family == FAMILY_QWEN3 && c.is_wrapped && c.rope.theta == 5e6);
     assert_int_equal(c.qk_norm, QK_NORM_HEADS);
 }

@@ -505,7 +505,8 @@ static void test_op_lora(void **state)
     check(&r, build_lora);
 }
 
-/* Lengths are constants, magnitudes a leaf; the bias is frozen, as beside all adapters. */
+/* op_dora behind op_linear: lengths are constants, magnitudes a leaf; the bias is frozen, as beside
+ * all adapters. */
 static struct val build_dora(struct rig *r, struct builder *b)
 {
     static float norm[10], gain[10], bias[10];

@@ -298,8 +298,9 @@ static void put_file(const char *dir, const char *name, const void *data, size_t
 /* Fault: good files that this server has nothing for, told as altered ones. */
 static void what_is_not_served_here_is_not_altered(void **state)
 {
-    static const char config[] = "{\"peft_type\":\"LORA\",\"r\":4,\"lora_alpha\":8,\"target_modules\":"
-                                 "[\"q_proj\"],\"modules_to_save\":[\"score\"]}";
+    static const char config[] =
+        "{\"peft_type\":\"LORA\",\"r\":4,\"lora_alpha\":8,\"target_modules\":"
+        "[\"q_proj\"],\"modules_to_save\":[\"score\"]}";
     struct golden g;
     struct err e = ERR_INIT, why = ERR_INIT;
     struct adapter *none;
@@ -414,9 +415,12 @@ static void readers_beside_loads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_name_means_the_newest),   cmocka_unit_test(limits_hold),
-        cmocka_unit_test(the_oldest_makes_place),    cmocka_unit_test(bytes_make_room_too),
-        cmocka_unit_test(want_of_room_bars_no_name), cmocka_unit_test(names_are_plain),
+        cmocka_unit_test(a_name_means_the_newest),
+        cmocka_unit_test(limits_hold),
+        cmocka_unit_test(the_oldest_makes_place),
+        cmocka_unit_test(bytes_make_room_too),
+        cmocka_unit_test(want_of_room_bars_no_name),
+        cmocka_unit_test(names_are_plain),
         cmocka_unit_test(want_of_descriptors_bars_no_name),
         cmocka_unit_test(what_is_not_served_here_is_not_altered),
         cmocka_unit_test(readers_beside_loads),

@@ -202,7 +202,8 @@ static void peft_goldens(void **state)
     }
 }
 
-/* Fault: weights that a class would clamp while it trains, and that are trained with as they are. */
+/* Fault: weights that a class would clamp while it trains, and that are trained with as they are.
+ */
 static void weights_beyond_a_bound(void **state)
 {
     (void)state;

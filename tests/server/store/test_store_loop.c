@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * How long rows of trainings stay, and whose turn it is. Catches: a session that goes though its
- * client asks for things; an answer that goes before it was there for its time; weights that outlive
- * theirs; bodies of samples that nobody reads again; a key whose many models or samples hold up
- * another's.
+ * client asks for things; an answer that goes before it was there for its time; weights that
+ * outlive theirs; bodies of samples that nobody reads again; a key whose many models or samples
+ * hold up another's.
  */
 #include "tests/server/store/home.h"
 
