@@ -36,7 +36,8 @@ struct tune_rows_options {
     int64_t max_tok;              /* of a row; 0, or more than the model's context: that */
     bool refuses_longer;          /* longer rows are left out, and not cut */
     bool has_pairs, has_verdicts; /* rows of pairs, or with labels, and no others */
-    int64_t n_sample, max_new;    /* rows of prompts alone: samples of each, their tokens; else 0 */
+    int64_t n_sample, max_new; /* rows of prompts, and no others: samples of each, their tokens; 0:
+                                * none of these */
     bool has_anchors, has_labels; /* rows of texts, and no others (tune_check_method) */
     struct train_reader reader;
 };
@@ -164,10 +165,9 @@ bool tune_ancestor_saves(const struct tune_ancestor *from, const char *names); /
 
 int64_t tune_n_step(const struct tune_options *o); /* steps that such a training has */
 
-/* Whether the model has products of these names, and dropout or magnitudes (use_dora) for them, or
- * matrices to train whole (weighs: by preferences, or rewards); the error says which not. */
-int tune_check_targets(const struct engine *g, const char *targets, double dropout, struct err *e);
-int tune_check_dora(const struct engine *g, const char *targets, double dropout, struct err *e);
+/* Whether the model has products of the targets' names for such an adapter, or matrices to train
+ * whole (weighs: by a loss of preferences, or of rewards); the error says which not. */
+int tune_check_lora(const struct engine *g, struct train_lora l, const char *names, struct err *e);
 int tune_check_saves(const struct engine *g, const char *names, bool weighs, struct err *e);
 
 /* Whether this engine can train by rewards, with groups of so many samples, or all weights;

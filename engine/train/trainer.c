@@ -5,8 +5,7 @@
  * cut nor the ranks are seen in them.
  *
  * Of pairs, and of a policy, a micro-batch's forward is waited for before its backward, which is
- * told what each row counts. What the reference says of a row is found once, by a forward of the
- * same micro-batch without the adapter, or with the one that the training goes on from.
+ * told what each row counts. What the reference says of a row is found once, by its own forward.
  */
 #include "engine/train/trainer.h"
 

@@ -160,27 +160,15 @@ int tune_check_saves(const struct engine *g, const char *names, bool weighs, str
                : 0;
 }
 
-static int check_lora(const struct engine *g, struct train_lora l, const char *targets,
-                      struct err *e)
+int tune_check_lora(const struct engine *g, struct train_lora l, const char *names, struct err *e)
 {
     const struct model *m = engine_resident(g)->model;
     struct arena a;
     arena_init(&a, NAMES_BYTES);
-    train_lora_split(&l, targets, &a);
+    train_lora_split(&l, names, &a);
     int rc = train_lora_check(&l, m, e) || train_magnitudes_check(m, &l, e) ? -1 : 0;
     arena_release(&a);
     return rc;
-}
-
-int tune_check_targets(const struct engine *g, const char *targets, double dropout, struct err *e)
-{
-    return check_lora(g, (struct train_lora){.dropout = dropout}, targets, e);
-}
-
-int tune_check_dora(const struct engine *g, const char *targets, double dropout, struct err *e)
-{
-    return check_lora(g, (struct train_lora){.rank = 1, .dropout = dropout, .is_dora = true},
-                      targets, e);
 }
 
 int tune_check_rewards(const struct engine *g, struct err *e)

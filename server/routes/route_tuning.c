@@ -200,9 +200,11 @@ static int check_hyper(struct errand *t, const struct job_hyper *h, struct api_e
         return api_fail(e, 400, "invalid_value", field_of(t, h, "lora_rank"),
                         "'lora_rank' may be at most %lld here: the server's --max-lora-rank.",
                         (long long)most);
-    if (tune_check_targets(g, h->target_modules, h->lora_dropout, &why))
+    struct train_lora l = {.rank = 1, .dropout = h->lora_dropout};
+    if (tune_check_lora(g, l, h->target_modules, &why))
         return api_fail(e, 400, "invalid_value", field_of(t, h, "target_modules"), "%s.", why.msg);
-    if (h->use_dora && tune_check_dora(g, h->target_modules, h->lora_dropout, &why))
+    l.is_dora = h->use_dora;
+    if (tune_check_lora(g, l, h->target_modules, &why))
         return api_fail(e, 400, "invalid_value", field_of(t, h, "use_dora"), "%s.", why.msg);
     if (*h->modules_to_save && tune_check_saves(g, h->modules_to_save, weighs_labels(h), &why))
         return api_fail(e, 400, "invalid_value", field_of(t, h, "modules_to_save"), "%s.", why.msg);

@@ -36,7 +36,7 @@ struct rig {
     struct leaf leaf[LEAF_MAX];
     int n_leaf;
     struct k_lora_group *lora;
-    bool has_lora, has_dora;
+    bool has_lora;
 };
 
 /* Builds the op under test over the rig's leaves. */
@@ -146,10 +146,8 @@ static void rig_release(struct rig *r)
 static double run(struct rig *r, build_fn *build, bool backward)
 {
     struct err e = ERR_INIT;
-    struct eager_options o = {.wants_grad = backward,
-                              .has_lora = r->has_lora,
-                              .lora_rank_max = RANK,
-                              .has_dora = r->has_dora};
+    struct eager_options o = {
+        .wants_grad = backward, .has_lora = r->has_lora, .lora_rank_max = RANK};
     double loss = 0;
     for (int i = 0; i < r->n_leaf; i++)
         leaf_pack(r, &r->leaf[i]);
@@ -527,7 +525,8 @@ static struct val build_dora(struct rig *r, struct builder *b)
                                      .gain = gain,
                                      .norm = norm,
                                      .dmagnitude = r->leaf[4].grad};
-    return op_linear(b, op_embed(b, OP_IDS_TOKEN, &r->leaf[0].p), &r->leaf[1].p, &frozen);
+    struct val y = op_linear(b, leaf_rows(r, b, 0), &r->leaf[1].p, &frozen);
+    return op_dora(b, y, &r->leaf[1].p, &frozen);
 }
 
 static void test_op_dora(void **state)
@@ -536,7 +535,6 @@ static void test_op_dora(void **state)
     (void)state;
     lora_init(&r);
     leaf_new(&r, 10, 1, true);
-    r.has_dora = true;
     r.in.host.n[DIM_DORA] = 1;
     check(&r, build_dora);
 }
