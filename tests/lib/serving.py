@@ -68,6 +68,14 @@ def few_facts(path, n_rows, n_messages):
     return "".join(json.dumps({**r, "messages": r["messages"][:n_messages]}) + "\n" for r in rows)
 
 
+def waiting(seconds, pause=0.02):
+    """As many turns as waits of that length come to: of the time that the test itself was stopped, as the server
+    may have been with it, none counts."""
+    for _ in range(int(seconds / pause)):
+        yield
+        time.sleep(pause)
+
+
 def log_text(log):
     """What processes wrote to a file so far. They have one place in it with us, and go on writing where
     that is: it is not moved."""
@@ -110,14 +118,12 @@ class Tandem:
             self.wait_ready(ready_s * SLOW)
 
     def wait_ready(self, seconds):
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
+        for _ in waiting(seconds):
             if self.process.poll() is not None:
                 raise AssertionError(f"the server ended: {self.output()}")
             with contextlib.suppress(OSError, http.client.HTTPException):
                 if self.get("/readyz").status == 200:
                     return
-            time.sleep(0.02)
         self.process.kill()
         raise AssertionError(f"the server was not ready after {seconds} s: {self.output()}")
 

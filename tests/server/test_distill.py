@@ -16,7 +16,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from serving import Cases, Tandem, scratch  # noqa: E402
-from test_preferences import adapter, kill, lines, metrics, said  # noqa: E402
+from test_preferences import kill, lines, metrics, outcome, said, same  # noqa: E402
 from test_tuning import JOBS, MODEL, Client  # noqa: E402
 
 TANDEM = os.environ.get("TANDEM_BIN", "build/tandem")
@@ -192,10 +192,7 @@ def killed(tmp, want):
         with serve(tmp) as s:
             kill(s, 0.05 + 0.05 * i)
     with serve(tmp) as s:
-        c = Client(s, key={})
-        j = c.done(job)
-        assert c.curve(j) == want[0]
-        assert adapter(tmp, j["fine_tuned_model"]) == want[1]
+        same(outcome(Client(s, key={}), tmp, job), want)
 
 
 def lives(tmp, cases):
@@ -209,8 +206,7 @@ def lives(tmp, cases):
         cases.run("refused", lambda: refused(c))
         cases.run("tandem train", lambda: by_command(c, tmp, kept))
         cases.run("tandem tune", lambda: by_tune(s, tmp))
-        j = c.done(c.job(c.file(TAUGHT), seed=9, method=LONG))
-        kept["want"] = c.curve(j), adapter(tmp, j["fine_tuned_model"])
+        kept["want"] = outcome(c, tmp, c.job(c.file(TAUGHT), seed=9, method=LONG))
     cases.run("killed", lambda: killed(tmp, kept["want"]))
 
 

@@ -20,8 +20,8 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from serving import Cases, scratch  # noqa: E402
-from test_preferences import KILLS, client, kill, lines, said  # noqa: E402
-from test_rewards import PROMPTS, adapter, method, numbers, serve  # noqa: E402
+from test_preferences import KILLS, client, kill, lines, outcome, said, same  # noqa: E402
+from test_rewards import PROMPTS, method, numbers, serve  # noqa: E402
 
 PATH = "/v1/fine_tuning/alpha/graders"
 ASK = [{"role": "user", "content": "Is {{sample.output_text}} like {{item.answer}}?"}]
@@ -314,8 +314,7 @@ def killed(tmp, others):
     with serve(tmp, *options) as s:
         c = client(s)
         file = c.file(PROMPTS)
-        j = c.done(c.job(file, seed=9, method=hyper))
-        want = c.curve(j), adapter(tmp)
+        want = outcome(c, tmp, c.job(file, seed=9, method=hyper))
         n = others.count("/grade")
         job = c.job(file, seed=9, method=hyper)
         kill(s, 0.05)
@@ -324,9 +323,7 @@ def killed(tmp, others):
         with serve(tmp, *options) as s:
             kill(s, 0.02 + 0.04 * (i % 7))
     with serve(tmp, *options) as s:
-        c = client(s)
-        j = c.done(job)
-        assert (c.curve(j), adapter(tmp)) == want
+        same(outcome(client(s), tmp, job), want)
         assert others.count("/grade") - n <= n + kills * AT_ONCE, (n, others.count("/grade"))
     return f"{kills} kills"
 

@@ -8,22 +8,25 @@ Faults they can catch: a first loss that is not log 2, so a reference that is no
 field that is taken and forgotten; a row of another format that is trained; a job that goes on after a
 kill to other losses or another adapter; a command whose options mean something else.
 
+When a kill comes is drawn from a seed that the case names; TEST_SEED=N draws the same again.
 TEST_FAULTS=full kills 100 times; otherwise 6. Standard library only."""
 import json
 import math
 import os
 import pathlib
+import random
 import subprocess
 import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from serving import Cases, Tandem, scratch  # noqa: E402
-from test_tuning import JOBS, MODEL, Client  # noqa: E402
+from serving import SLOW, Cases, Tandem, scratch  # noqa: E402
+from test_tuning import ENDS, JOBS, MODEL, Client  # noqa: E402
 
 TANDEM = os.environ.get("TANDEM_BIN", "build/tandem")
 KILLS = 100 if os.environ.get("TEST_FAULTS") == "full" else 6
+SEED = int(os.environ.get("TEST_SEED") or random.SystemRandom().randrange(1 << 32))
 HYPER = {"n_epochs": 3, "batch_size": 4, "beta": 0.2, "learning_rate_multiplier": 40, "lora_rank": 4,
          "lora_alpha": 8}
 
@@ -60,7 +63,7 @@ def client(server):
 
 def metrics(c, job):
     """What the events said of each step, oldest first."""
-    events = c.get(f"{JOBS}/{job}/events?limit=100").json["data"]
+    events = c.get(f"{JOBS}/{job}/events?limit=1000").json["data"]
     return [e["data"] for e in reversed(events) if e["type"] == "metrics"]
 
 
@@ -239,38 +242,17 @@ def same_warmup(c, file):
     assert losses[0] == losses[1] == f"{math.log(2):.6f}" != losses[2], losses
 
 
-def adapter(tmp, model):
-    """The bytes of the newest adapter that was published under a name."""
-    files = sorted((tmp / "data/adapters").rglob("adapter_model.safetensors"),
-                   key=lambda p: p.stat().st_mtime_ns)
-    assert files, model
-    return files[-1].read_bytes()
+def outcome(c, tmp, job):
+    """All that a job came to."""
+    curve, rows = (c.get(f"/v1/files/{file}/content").body for file in c.done(job)["result_files"])
+    return {"curve": curve, "rows": rows,
+            "adapter": (tmp / "data/adapters" / job / "adapter_model.safetensors").read_bytes()}
 
 
-LONG = {**HYPER, "n_epochs": 12, "checkpoint_steps": 5}
-
-
-def straight(c, tmp, file):
-    j = c.done(c.job(file, seed=9, method=dpo(**LONG)))
-    return c.curve(j), adapter(tmp, j["fine_tuned_model"])
-
-
-def killed(tmp, file, want):
-    """Killed at moments over its whole life, each after a little more of it than the last."""
-    with serve(tmp) as s:
-        job = client(s).job(file, seed=9, method=dpo(**LONG))
-        kill(s, 0.02)
-    for i in range(KILLS - 1):
-        with serve(tmp) as s:
-            kill(s, 0.02 + 0.03 * (i % 7))
-    with serve(tmp) as s:
-        c = client(s)
-        j = c.done(job)
-        assert c.curve(j) == want[0]
-        assert adapter(tmp, j["fine_tuned_model"]) == want[1]
-        said_steps = [m["step"] for m in metrics(c, job)]
-        assert said_steps == list(range(1, 73)), said_steps
-    return f"{KILLS} kills"
+def same(got, want):
+    for name, of in want.items():
+        lines = [(x, y) for x, y in zip(got[name].splitlines(), of.splitlines()) if x != y]
+        assert got[name] == of, (name, len(got[name]), len(of), lines[:1] if name != "adapter" else "other bytes")
 
 
 def kill(server, seconds):
@@ -278,6 +260,38 @@ def kill(server, seconds):
     server.process.kill()
     server.process.wait()
     server.process.returncode = 0
+
+
+def killed_often(serve, begin, check):
+    """Jobs, one after the other, on servers that are killed while they run. What counts is a kill whose job
+    had not ended."""
+    draw, n, n_job, job = random.Random(SEED), 0, 0, None
+    while True:
+        with serve() as s:
+            c = client(s)
+            n += job is not None and c.look(job)["status"] not in ENDS
+            if job and (n == KILLS or c.look(job)["status"] in ENDS):
+                check(c, job)
+                job, n_job = None, n_job + 1
+            if n == KILLS:
+                return f"{n} kills of {n_job} jobs"
+            job = job or begin(c)
+            kill(s, draw.random() * 0.25 * SLOW)
+
+
+LONG = {**HYPER, "n_epochs": 12, "checkpoint_steps": 5}
+
+
+def straight(c, tmp, file):
+    return outcome(c, tmp, c.job(file, seed=9, method=dpo(**LONG)))
+
+
+def killed(tmp, file, want):
+    """Killed at moments over its whole life."""
+    def check(c, job):
+        same(outcome(c, tmp, job), want)
+        assert [m["step"] for m in metrics(c, job)] == list(range(1, 73)), metrics(c, job)
+    return killed_often(lambda: serve(tmp), lambda c: c.job(file, seed=9, method=dpo(**LONG)), check)
 
 
 def train(tmp, *words):
@@ -332,7 +346,7 @@ def lives(tmp, cases):
         cases.run("tandem tune", lambda: by_tune(s, tmp))
         cases.run("tandem train", lambda: by_command(c, tmp, kept["dpo"]))
         cases.run("straight", lambda: kept.update(want=straight(c, tmp, file)))
-    cases.run("killed as straight", lambda: killed(tmp, file, kept["want"]))
+    cases.run(f"killed as straight, TEST_SEED={SEED}", lambda: killed(tmp, file, kept["want"]))
 
 
 def main():

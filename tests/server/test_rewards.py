@@ -8,6 +8,7 @@ Faults they can catch: a sample's log-probability that is not the trained one; a
 rise; samples that depend on who else is served, so that a job that was killed ends as another; a
 server that stands still while a job samples; a name that is still there when its job is over.
 
+When a kill comes is drawn from a seed that the case names; TEST_SEED=N draws the same again.
 TEST_FAULTS=full kills 100 times; otherwise 6. Standard library only."""
 import json
 import pathlib
@@ -19,7 +20,7 @@ import threading
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from serving import BIN, SLOW, Cases, Tandem, scratch  # noqa: E402
-from test_preferences import KILLS, client, kill, lines, metrics, said  # noqa: E402
+from test_preferences import SEED, client, killed_often, lines, metrics, outcome, said, same  # noqa: E402
 from test_tuning import ENDS, JOBS, MODEL  # noqa: E402
 
 # The model is of random numbers, and the letter is one that it says now and then.
@@ -55,12 +56,6 @@ def numbers(c, job):
 def on_policy(steps):
     """What was sampled is what is trained: each ratio is 1, and none is clipped."""
     assert steps and not any(m["off_policy_tokens"] or m["clipped_share"] for m in steps), steps
-
-
-def adapter(tmp):
-    files = sorted((tmp / "data/adapters").rglob("adapter_model.safetensors"),
-                   key=lambda p: p.stat().st_mtime_ns)
-    return files[-1].read_bytes()
 
 
 def learns(c, advantage):
@@ -178,9 +173,9 @@ def all_alike(c, tmp):
     rows = c.get(f"/v1/files/{job['result_files'][1]}/content").body.decode().splitlines()
     losses = [float(r.split(",")[rows[0].split(",").index("loss")]) for r in rows[1:]]
     assert len(losses) == 6 * 32 and min(losses) > 0 and len(set(losses)) > 32, losses[:9]
-    first = adapter(tmp)
-    c.done(c.job(c.file(PROMPTS), seed=1, method=method(never, n_epochs=2)))
-    assert adapter(tmp) == first  # the values that both began with
+    twice = c.job(c.file(PROMPTS), seed=1, method=method(never, n_epochs=2))
+    # the values that both began with
+    assert outcome(c, tmp, twice)["adapter"] == outcome(c, tmp, job["id"])["adapter"]
 
 
 def what_the_server_can(tmp):
@@ -353,7 +348,7 @@ LOOKED_AT = [2, 4, 5, 6, 8, 10, 12, 14, 15, 16, 18]
 
 def looks(c, job):
     """What the validation file's prompts were worth, by the step, as often as it was told."""
-    events = c.get(f"{JOBS}/{job}/events?limit=100").json["data"]
+    events = c.get(f"{JOBS}/{job}/events?limit=1000").json["data"]
     told = [e["data"] for e in reversed(events) if e["type"] == "message" and e["data"]
             and "full_valid_samples" in e["data"]]
     return [(d["step"], d["full_valid_reward_mean"], d["full_valid_samples"]) for d in told]
@@ -367,10 +362,13 @@ def paused(c, tmp, file, want):
         threading.Event().wait(0.03 + 0.05 * i)
         if c.ask("POST", f"{JOBS}/{job}/pause").status == 200:
             c.ask("POST", f"{JOBS}/{job}/resume")
-    j = c.done(job)
-    assert c.curve(j) == want[0]
-    assert adapter(tmp) == want[1]
-    assert sorted(set(looks(c, job))) == want[2], looks(c, job)
+    check(c, tmp, job, want)
+
+
+def check(c, tmp, job, want):
+    same(outcome(c, tmp, job), want[0])
+    assert [m["step"] for m in numbers(c, job)] == list(range(1, 19)), numbers(c, job)
+    assert sorted(set(looks(c, job))) == want[1], looks(c, job)
 
 
 def straight(c, tmp, file):
@@ -386,26 +384,14 @@ def straight(c, tmp, file):
                for p in points) and points, points
     shown = j["hyperparameters"]
     assert shown["eval_interval"] == 5 and shown["eval_samples"] == 2, shown
-    return c.curve(j), adapter(tmp), told
+    return outcome(c, tmp, j["id"]), told
 
 
 def killed(tmp, file, want):
     """Killed at moments over its whole life, in samples and in steps."""
-    with serve(tmp) as s:
-        c = client(s)
-        job = c.job(file, validation_file=c.file(VALID), seed=9, method=method(**KEPT))
-        kill(s, 0.05)
-    for i in range(KILLS - 1):
-        with serve(tmp) as s:
-            kill(s, 0.02 + 0.04 * (i % 7))
-    with serve(tmp) as s:
-        c = client(s)
-        j = c.done(job)
-        assert c.curve(j) == want[0]
-        assert adapter(tmp) == want[1]
-        assert [m["step"] for m in numbers(c, job)] == list(range(1, 19))
-        assert sorted(set(looks(c, job))) == want[2], looks(c, job)
-    return f"{KILLS} kills"
+    def begin(c):
+        return c.job(file, validation_file=c.file(VALID), seed=9, method=method(**KEPT))
+    return killed_often(lambda: serve(tmp), begin, lambda c, job: check(c, tmp, job, want))
 
 
 def stopped(tmp, file, want):
@@ -418,10 +404,7 @@ def stopped(tmp, file, want):
         assert s.process.wait(60 * SLOW) == 0
         s.process.returncode = 0
     with serve(tmp) as s:
-        c = client(s)
-        j = c.done(job)
-        assert c.curve(j) == want[0]
-        assert adapter(tmp) == want[1]
+        check(client(s), tmp, job, want)
 
 
 def lives(tmp, cases):
@@ -443,7 +426,7 @@ def lives(tmp, cases):
         cases.run("beside streams", lambda: beside(s, c))
         cases.run("straight", lambda: kept.update(want=straight(c, tmp, file)))
         cases.run("paused as straight", lambda: paused(c, tmp, file, kept["want"]))
-    cases.run("killed as straight", lambda: killed(tmp, file, kept["want"]))
+    cases.run(f"killed as straight, TEST_SEED={SEED}", lambda: killed(tmp, file, kept["want"]))
     cases.run("stopped as straight", lambda: stopped(tmp, file, kept["want"]))
     cases.run("one place", lambda: one_place(tmp))
     cases.run("short queue", lambda: short_queue(tmp))

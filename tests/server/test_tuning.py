@@ -22,7 +22,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from serving import ENDLESS, SLOW, Cases, Tandem, scratch  # noqa: E402
+from serving import ENDLESS, SLOW, Cases, Tandem, scratch, waiting  # noqa: E402
 from test_routes import Description  # noqa: E402
 
 MODEL = "tests/golden/models/llama_tied"
@@ -96,13 +96,11 @@ class Client:
         return r.json
 
     def wait(self, job, wanted=ENDS, seconds=240):
-        end = time.monotonic() + seconds * SLOW
-        while time.monotonic() < end:
+        for _ in waiting(seconds * SLOW):
             j = self.look(job)
             if j["status"] in wanted:
                 return j
             assert j["status"] not in ENDS, j
-            time.sleep(0.02)
         raise AssertionError(f"still {self.look(job)['status']}: {self.server.output()}")
 
     def done(self, job):
@@ -111,12 +109,10 @@ class Client:
         return j
 
     def wait_step(self, job, step):
-        end = time.monotonic() + 120 * SLOW
-        while time.monotonic() < end:
+        for _ in waiting(120 * SLOW, 0.01):
             events = self.get(f"{JOBS}/{job}/events?limit=10").json["data"]
             if any((e["data"] or {}).get("step", 0) >= step for e in events):
                 return
-            time.sleep(0.01)
         raise AssertionError(f"step {step} does not come: {self.look(job)}")
 
     def curve(self, job):
