@@ -11,10 +11,11 @@ struct mixture {
     int64_t n, k, n_expert, top;
 };
 
-/* Qwen3-30B-A3B's, OLMoE's, and sixteen wide ones. */
+/* Qwen3-30B-A3B's, OLMoE's, and sixteen wide ones; of the last 256 rows are 64 for each. */
 static const struct mixture mixtures[] = {
-    {768, 2048, 128, 8}, {1024, 2048, 64, 8}, {2816, 1024, 16, 2}};
-static const int64_t row_counts[] = {1, 8, 64, 512};
+    {768, 2048, 128, 8}, {1024, 2048, 64, 8}, {2816, 1024, 16, 2}, {2048, 2048, 16, 4}};
+static const int64_t row_counts[] = {1, 8, 64, 256, 512};
+enum { N_MIXTURE = 4, N_ROWS = 5, N_TYPE = 4 };
 
 static struct k_stack stack_new(struct bench *b, const struct mixture *x, enum k_type type)
 {
@@ -84,8 +85,9 @@ static void product(struct bench *b, const struct mixture *x, enum k_type type, 
 
 void bench_experts(struct bench *b)
 {
-    static const enum k_type type[] = {K_F32, K_BF16, K_INT8, K_INT4};
-    for (int i = 0; i < 3 * 4 * 4 && bench_wants(b, K_experts); i++)
-        if (bench_wants_rows(b, row_counts[i % 4]))
-            product(b, &mixtures[i / 16], type[i / 4 % 4], row_counts[i % 4]);
+    static const enum k_type type[N_TYPE] = {K_F32, K_BF16, K_INT8, K_INT4};
+    for (int i = 0; i < N_MIXTURE * N_TYPE * N_ROWS && bench_wants(b, K_experts); i++)
+        if (bench_wants_rows(b, row_counts[i % N_ROWS]))
+            product(b, &mixtures[i / N_ROWS / N_TYPE], type[i / N_ROWS % N_TYPE],
+                    row_counts[i % N_ROWS]);
 }
