@@ -118,6 +118,10 @@ void sched_settle(struct sched *s, struct seq_node *n); /* what ran stands: othe
 void sched_wake(struct sched *s, struct seq_node *n);   /* who is parked for any cell of its */
 void sched_make_way(struct sched *s); /* for a higher priority, or a tenant with less */
 
+/* ---- step.c: the parts of a step ------------------------------------------------------------- */
+
+int64_t sched_at_rest(const struct sched *s); /* who runs, and waits to be gone on with */
+
 /* ---- states.c: recurrent states; nothing where the model has none ---------------------------- */
 
 int sched_states_init(struct sched *s, struct err *e);

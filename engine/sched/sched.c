@@ -141,7 +141,7 @@ static void enter(struct sched *s, struct seq *q)
     q->n_tok = q->n_prompt;
     q->n_stand = q->n_cached = q->n_cell = 0;
     q->cell = NULL;
-    q->is_finished = q->is_open = q->is_again = false;
+    q->is_finished = q->is_open = q->is_paused = false;
     q->n_draft = q->n_agreed = 0;
     q->age = ++s->age;
     s->n_waiting++;
@@ -199,6 +199,7 @@ void sched_rewrite(struct sched *s, struct seq *q, int64_t n_tok)
         sched_enqueue(n);
     }
     q->n_tok = n_tok;
+    q->is_paused = false;
     n->n_answered = n_tok - 1;
 }
 
@@ -211,28 +212,18 @@ void sched_remove(struct sched *s, struct seq *q)
     leave(s, q->node);
 }
 
-/* How far its text stands. Where its last token runs again, up to that; but a state that has read
- * it is not cut back, and the text is computed from what was kept of it. */
-static int64_t stands(const struct sched_part *part, const struct seq *q)
-{
-    int64_t n = part->pos + part->n_tok - (part->n_draft - q->n_agreed);
-    return q->is_again && n == q->n_tok ? n - 1 : n;
-}
-
 static void ran_part(struct sched *s, const struct sched_part *part)
 {
     struct seq *q = part->seq;
     struct seq_node *n = q->node;
-    bool is_again = q->is_again && !q->is_finished;
-    q->n_stand = stands(part, q);
+    q->n_stand = part->pos + part->n_tok - (part->n_draft - q->n_agreed);
     q->n_draft = q->n_agreed = 0;
-    q->is_again = false;
     n->n_answered = n->n_answered > q->n_stand ? n->n_answered : q->n_stand;
     n->n_ran++;
     n->is_in_step = false;
     s->clock += part->n_tok - part->n_draft;
     tenant_charge(&s->tenants, n->tenant, part->n_tok - part->n_draft);
-    ASSERT(q->is_finished || (q->n_tok > q->n_stand && !q->is_whole));
+    ASSERT(q->is_finished || q->is_paused || (q->n_tok > q->n_stand && !q->is_whole));
     if (q->is_whole) {
         leave(s, n);
         return;
@@ -241,8 +232,6 @@ static void ran_part(struct sched *s, const struct sched_part *part)
     sched_states_ran(s, n, part);
     if (part->n_draft) /* nobody keeps a cell for what was only guessed */
         kv_table_cut(&n->table, s->pool, sched_cells(s, q->n_tok));
-    if (is_again && s->opt.has_states)
-        sched_requeue(s, n);
 }
 
 /* The pace is that of steps without drafts, and of those who mind it. */

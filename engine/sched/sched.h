@@ -10,7 +10,7 @@
  * another request with the same salt, adapter and tokens (engine/kv).
  *
  *     while (sched_next(s, &step)) {
- *         run it; for each part with an answer: seq_push, seq_finish or seq_again;
+ *         run it; for each part with an answer: seq_push, seq_finish or seq_pause;
  *         sched_ran(s, us);
  *     }
  *
@@ -99,13 +99,13 @@ void sched_remove(struct sched *s, struct seq *q);
  * last. */
 void sched_rewrite(struct sched *s, struct seq *q, int64_t n_tok);
 
-/* The next step; false where there is nothing to run. */
+/* The next step; false where there is nothing to run, as where all that could are paused. */
 bool sched_next(struct sched *s, struct sched_step *step);
 
 /* The step ran: its cells stand, but for those of drafts that were wrong. Each part that ends at
- * n_tok had a token pushed (seq_push), and one more for each draft that was right, or was marked as
- * finished (seq_finish); the finished leave, and are the caller's again. us: how long the step
- * took, from which the pace is learnt; 0: not known. */
+ * n_tok had a token pushed (seq_push), and one more for each draft that was right, or was paused or
+ * marked as finished (seq_finish); the finished leave, and are the caller's again. us: how long the
+ * step took, from which the pace is learnt; 0: not known. */
 void sched_ran(struct sched *s, int64_t us);
 
 /* How long a step took that sched_ran was told of too early to know (us 0). */

@@ -180,7 +180,7 @@ enum seat sched_seat(struct sched *s, struct seq_node *n)
     int64_t room = kv_pool_room(s->pool);
     if (n->seq->is_open) /* its cells are looked for by its tokens */
         return SEAT_REFUSED;
-    if (s->n_run && room < n->need_room)
+    if (s->n_run > sched_at_rest(s) && room < n->need_room) /* somebody else will give some back */
         return SEAT_REFUSED;
     if (find_prefix(s, n))
         return SEAT_PARKED;

@@ -15,7 +15,7 @@ void seq_push(struct seq *q, int32_t token)
         return;
     }
     ASSERT(q->n_tok < q->n_max && !q->is_finished);
-    q->is_again = false;
+    q->is_paused = false;
     if (q->n_draft > 0 && q->token[q->n_tok] == token) {
         q->n_draft--;
         q->n_agreed++;
@@ -38,10 +38,10 @@ void seq_draft(struct seq *q, int64_t n)
     q->n_draft = n;
 }
 
-void seq_again(struct seq *q)
+void seq_pause(struct seq *q)
 {
     ASSERT(!q->is_open && !q->n_draft);
-    q->is_again = true;
+    q->is_paused = true;
 }
 
 void seq_finish(struct seq *q)

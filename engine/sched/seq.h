@@ -25,6 +25,7 @@ struct seq {
     bool wants_prompt; /* answers for the prompt's positions too: takes no prefix */
     bool is_whole;     /* the prompt must run in one step, and keeps no cells (an encoder) */
     bool is_idle;      /* runs where nobody else wants to */
+    bool forks;        /* others may go on from any of its cells: states are kept for them */
     void *owner;       /* borrowed: the maker's own */
 
     /* what the scheduler and seq_push keep */
@@ -34,7 +35,7 @@ struct seq {
     int64_t n_cached;    /* of the prompt, found standing when it first ran */
     bool is_finished;    /* seq_finish was called */
     bool is_open;        /* its last token is one that nobody knows yet (seq_promise) */
-    bool is_again;       /* nothing follows its last token yet (seq_again) */
+    bool is_paused;      /* nobody says yet what follows its last token (seq_pause) */
     int64_t n_draft;     /* tokens behind n_tok that are guessed (seq_draft) */
     int64_t n_agreed;    /* of those that this step runs, the leading ones that were right */
     uint64_t age;        /* order of submission */
@@ -48,7 +49,10 @@ struct seq {
 void seq_push(struct seq *q, int32_t token);
 void seq_promise(struct seq *q); /* one more, which is on its way: it may run, not be seated */
 void seq_finish(struct seq *q);  /* leaves at the end of the step */
-void seq_again(struct seq *q); /* nothing is known yet of what follows: its last token runs again */
+
+/* Its answer was given, and what follows is known later: it stands still, with all that it holds,
+ * until a token is pushed or it is rewritten. */
+void seq_pause(struct seq *q);
 
 /* token[n_tok, n_tok + n) are guesses, to run in this step behind what is known; less than to
  * n_max. Of a sequence that is not open. */

@@ -7,7 +7,8 @@
  * its parts read and overwrite; so a prefix is found as far as its last snapshot, whose state the
  * first part reads and does not touch. Of each part at most one snapshot is taken, at the end of a
  * cell: where texts were seen to go apart, else behind the prompt's last whole cell, from which the
- * next turn of a conversation goes on, else every so often.
+ * next turn of a conversation goes on, else every so often, or in each cell of a text that others
+ * go on from (beams).
  *
  * A text that somebody else's cells hold further than any snapshot reaches is computed again. Where
  * those cells end is where the texts go apart: whoever comes third finds a snapshot there.
@@ -82,6 +83,8 @@ static int64_t place_to_keep(const struct sched *s, const struct seq_node *n, in
         return n->parts_at;
     if (is_within(last, lo, hi))
         return last;
+    if (n->seq->forks)
+        return hi / cell * cell > lo ? hi / cell * cell : 0;
     while (every * EVERY_GROWS <= hi)
         every *= 2;
     return hi / every * every > lo ? hi / every * every : 0;

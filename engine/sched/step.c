@@ -24,6 +24,20 @@ static bool is_decode(const struct seq_node *n)
     return n->seq->n_tok - n->seq->n_stand == 1;
 }
 
+/* All of it stands: it is paused, and takes no room from anybody. */
+static bool is_at_rest(const struct sched *s, const struct seq_node *n)
+{
+    return n->seq->n_tok == n->seq->n_stand && !sched_stands(s, n);
+}
+
+int64_t sched_at_rest(const struct sched *s)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < s->n_run; i++)
+        n += is_at_rest(s, s->run[i]);
+    return n;
+}
+
 /* The tokens of n that fit; 0: none. Answers are wanted from n_answered on, so a long prompt whose
  * every answer is wanted goes in parts of as many as the step has room for. */
 static int64_t fits(const struct seq_node *n, const struct budget *b, int64_t most)
@@ -111,7 +125,7 @@ static int64_t prompt_tokens_idle(const struct sched *s, int64_t most)
 static int64_t prompt_tokens(struct sched *s)
 {
     int64_t n_prompt = s->n_run - s->n_decode + s->n_waiting + s->n_preempted;
-    n_prompt -= s->is_busy && !s->is_due ? s->n_idle : 0;
+    n_prompt -= sched_at_rest(s) + (s->is_busy && !s->is_due ? s->n_idle : 0);
     int64_t n_seat = s->n_seat - s->n_decode;
     s->n_press = n_prompt < n_seat ? n_prompt : n_seat;
     int64_t most = s->n_decode && n_prompt && s->opt.chunk ? s->opt.chunk : s->opt.cap_tok;
@@ -315,7 +329,7 @@ bool sched_next(struct sched *s, struct sched_step *step)
         s->is_due = false;
         b = fill(s);
     }
-    ASSERT(s->n_part || is_open(tenants_first(&s->tenants)) ||
+    ASSERT(s->n_part || is_open(tenants_first(&s->tenants)) || sched_at_rest(s) ||
            (!s->n_run && !s->n_waiting && !s->n_preempted));
     *step = (struct sched_step){.part = s->part,
                                 .n_part = s->n_part,

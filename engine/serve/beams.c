@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The texts of a search from their submission to their ends. A row that was given before its text
- * went on, by one that ran again beside the last that was missing, says nothing.
+ * The texts of a search from their submission to their ends.
  */
 #include "engine/serve/beams.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/clock.h"
 #include "engine/base/mem.h"
 #include "engine/sample/beam_search.h"
 #include "engine/serve/engine_own.h"
@@ -18,10 +18,10 @@ struct beams {
     struct work *work[SAMPLE_BEAMS_MAX]; /* borrowed: its works hold it */
     int64_t n_work;                      /* not freed */
     int64_t n_cell;                      /* reserved */
-    bool is_reserved, is_over;
+    bool is_reserved, is_over, is_listed;
     enum gen_end why; /* once it is over, where it ended otherwise than by what it found */
     struct err err;
-    struct beams *next; /* whose texts change places */
+    struct beams *next; /* of those with more to be done between two steps */
 };
 
 /* ---- making -------------------------------------------------------------------------------- */
@@ -57,6 +57,7 @@ static void add(struct beams *b, struct work *w)
 {
     w->beam = (int32_t)b->n_work;
     w->beams = b;
+    w->seq.forks = w->params.beams.width > 1;
     b->work[b->n_work++] = w;
     b->n_cell += (w->seq.n_max + K_CELL - 1) / K_CELL + 1; /* and one to grow by */
 }
@@ -129,9 +130,6 @@ int beams_reserve(struct engine *g, const struct work_list *l, struct err *e)
     }
     if (!n_seat)
         return 0;
-    if (model_state_bytes(g->fixed.res.model))
-        return err_set(e, ERR_UNSUPPORTED,
-                       "use_beam_search: not over a model with recurrent states");
     if (check_alone(r, n_seat, n_cell, e))
         return -1;
     if (!fits(r->cap_seq, atomic_load(seats), n_seat) ||
@@ -155,6 +153,16 @@ static void over(struct engine *g, struct beams *b, enum gen_end why)
     give_back(g, b);
 }
 
+/* What a step cannot have done to it while it runs is done behind it. */
+static void put_off(struct engine *g, struct beams *b)
+{
+    if (b->is_listed)
+        return;
+    b->is_listed = true;
+    b->next = g->own.beams;
+    g->own.beams = b;
+}
+
 void beams_left(struct engine *g, struct work *w, enum gen_end why)
 {
     struct beams *b = w->beams;
@@ -162,14 +170,19 @@ void beams_left(struct engine *g, struct work *w, enum gen_end why)
         return;
     b->err = answer_end_room(w->answer)->err;
     over(g, b, why);
+    put_off(g, b);
 }
 
-static void end_like_others(struct engine *g, struct work *w, int64_t now)
+static void end_like_others(struct engine *g, const struct beams *b)
 {
-    const struct beams *b = w->beams;
-    seq_finish(&w->seq);
-    answer_end_room(w->answer)->err = b->err;
-    work_end(g, w, b->why, now);
+    int64_t now = clock_us();
+    for (int64_t i = 0; i < b->work[0]->params.beams.width; i++) {
+        struct work *w = b->work[i];
+        if (w->is_over)
+            continue;
+        answer_end_room(w->answer)->err = b->err;
+        work_end(g, w, b->why, now);
+    }
 }
 
 static void write_found(struct engine *g, struct work *w, const struct beam_found *f, int64_t now)
@@ -213,29 +226,17 @@ static void go_on(struct engine *g, struct beams *b)
         if (!beam_search_moved(b->search, i))
             seq_push(&w->seq, id[n - 1]);
     }
-    if (!any)
-        return;
-    b->next = g->own.beams;
-    g->own.beams = b;
+    if (any)
+        put_off(g, b);
 }
 
 void beams_heard(struct engine *g, struct work *w, const struct sample_task *t, int64_t now)
 {
     struct beams *b = w->beams;
-    if (b->is_over) {
-        end_like_others(g, w, now);
-        return;
-    }
-    if (t->rc) {
-        seq_finish(&w->seq);
+    seq_pause(&w->seq);
+    if (!b->is_over && t->rc)
         work_fail(g, w, &t->err, now);
-        return;
-    }
-    if (w->seq.n_tok == w->seq.n_prompt + (int64_t)t->row.place) /* nothing was added since */
-        seq_again(&w->seq);
-    if (w->n_new != (int64_t)t->row.place) /* it ran again, and in this step its text went on */
-        return;
-    if (!beam_search_hear(b->search, w->beam, t->taken.top, t->taken.n_top))
+    if (b->is_over || !beam_search_hear(b->search, w->beam, t->taken.top, t->taken.n_top))
         return;
     if (beam_search_choose(b->search))
         go_on(g, b);
@@ -243,9 +244,9 @@ void beams_heard(struct engine *g, struct work *w, const struct sample_task *t, 
         tell_found(g, b, now);
 }
 
-static void settle(struct engine *g, struct beams *b)
+static void rewrite(struct engine *g, const struct beams *b)
 {
-    for (int64_t i = 0; i < b->work[0]->params.beams.width && !b->is_over; i++) {
+    for (int64_t i = 0; i < b->work[0]->params.beams.width; i++) {
         struct seq *q = &b->work[i]->seq;
         int64_t n;
         const int32_t *id = beam_search_text(b->search, i, &n);
@@ -260,6 +261,10 @@ void beams_settle(struct engine *g)
 {
     for (struct beams *b; (b = g->own.beams) != NULL;) {
         g->own.beams = b->next;
-        settle(g, b);
+        b->is_listed = false;
+        if (b->is_over)
+            end_like_others(g, b);
+        else
+            rewrite(g, b);
     }
 }

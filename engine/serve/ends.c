@@ -99,6 +99,7 @@ static void close_over(struct engine *g)
 
 void engine_tell(struct engine *g)
 {
+    beams_settle(g);
     close_over(g);
     for (struct group *group; (group = g->own.dirty) != NULL;) {
         g->own.dirty = group->next;

@@ -144,7 +144,7 @@ struct engine_own {
     struct work_list over;   /* ended in this step */
     struct work_list parted; /* told, and still in a step under way */
     struct group *dirty;     /* to be notified */
-    struct beams *beams;     /* whose texts change places behind this step */
+    struct beams *beams;     /* whose texts change places, or end, behind this step */
     struct seq **seq;        /* owned: [max_waiting + cap_seq] a group on its way, or a step's */
     struct flight flight[FETCH_SLOTS]; /* the second where the device goes ahead */
     bool gives_up;                     /* the step of idle work at hand, for who came */

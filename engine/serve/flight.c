@@ -29,7 +29,6 @@
 #include "engine/base/gate.h"
 #include "engine/base/log.h"
 #include "engine/base/mem.h"
-#include "engine/serve/beams.h"
 #include "engine/serve/engine_own.h"
 
 /* ---- memory -------------------------------------------------------------------------------- */
@@ -280,7 +279,6 @@ void flight_round(struct engine *g, const struct sched_step *step)
     } else {
         tell(g, f);
         sched_ran(g->own.sched, f->took_us);
-        beams_settle(g);
     }
     if (f->step.is_idle && !f->step.is_due && is_wanted(g))
         sched_hurry(g->own.sched, &f->step);

@@ -39,8 +39,9 @@ struct fake {
     bool is_late;           /* tokens are known to the scheduler's caller a step late */
     uint64_t n_guess;       /* drafts so far: what the next is drawn by */
     int64_t n_draft, n_cut; /* drafted tokens that ran; of these, those that were wrong */
-    bool asks_again;        /* now and then nothing follows from an answer yet */
-    uint64_t n_again;
+    bool pauses;            /* now and then it is said later what follows from an answer */
+    uint64_t n_pause_draw, n_paused;
+    struct fake_seq *paused; /* the last of them */
 };
 
 /* A sequence with what it should say, and what it was told. */
@@ -53,7 +54,7 @@ struct fake_seq {
     bool was_in, is_gone;
     int32_t drawn, drawn_next; /* where the model is late: the open token, and the one behind it */
     bool has_next;
-    struct fake_seq *next;
+    struct fake_seq *next, *paused_next;
 };
 
 static inline uint64_t fake_mix(uint64_t a, uint64_t b)
@@ -207,7 +208,7 @@ static inline void fake_draft(void *ctx, const struct sched_part *part, int64_t 
         const struct fake_seq *fs = q->owner;
         int64_t most = fs->n_want - q->n_tok - 1, k = 0;
         assert_int_equal(q->n_tok - q->n_stand, 1);
-        if (f->is_late || most < 1)
+        if (f->is_late || q->is_paused || most < 1)
             continue;
         int64_t want = (int64_t)rng_below(3, 1, f->n_guess++, 8);
         for (; k < want && k < most; k++) {
@@ -241,12 +242,14 @@ static inline void fake_answer(struct fake *f, const struct sched_part *p)
         if (i >= end + p->n_draft - p->n_out)
             fake_say(fs, i, sum);
     }
-    if (end < n_tok)
+    if (end < n_tok || q->is_paused) /* or it was turned out since, and is computed again */
         return;
     assert_int_equal(p->n_out >= 1, 1);
-    if (f->asks_again && !p->n_draft && !q->is_whole && !rng_below(3, 4, f->n_again++, 6)) {
-        seq_again(q);
-        fs->n_answer--;
+    if (f->pauses && !p->n_draft && !q->is_whole && !rng_below(3, 4, f->n_pause_draw++, 6)) {
+        seq_pause(q);
+        fs->paused_next = f->paused;
+        f->paused = fs;
+        f->n_paused++;
         return;
     }
     if (f->is_late) {
@@ -280,11 +283,40 @@ static inline void fake_run(struct fake *f, const struct sched_step *step)
         fake_answer(f, &step->part[i]);
 }
 
+/* Between two steps: what follows of texts that were paused, some of them or all. */
+static inline void fake_go_on(struct fake *f, bool all)
+{
+    for (struct fake_seq **at = &f->paused, *fs; (fs = *at) != NULL;) {
+        struct seq *q = &fs->q;
+        bool is_gone = q->state == SEQ_DONE;
+        if (!all && !is_gone && rng_below(3, 5, f->n_pause_draw++, 2)) {
+            at = &fs->paused_next;
+            continue;
+        }
+        *at = fs->paused_next;
+        if (!is_gone && q->n_tok < fs->n_want)
+            seq_push(q, fs->expect[q->n_tok]);
+        if (!is_gone && q->n_tok == fs->n_want)
+            sched_remove(f->s, q);
+    }
+}
+
+static inline bool fake_next(struct fake *f, struct sched_step *step)
+{
+    fake_go_on(f, false);
+    while (!sched_next(f->s, step)) {
+        if (!f->paused)
+            return false;
+        fake_go_on(f, true);
+    }
+    return true;
+}
+
 /* One step, in us of made-up time; false: nothing to do. */
 static inline bool fake_step(struct fake *f, int64_t us)
 {
     struct sched_step step;
-    if (!sched_next(f->s, &step))
+    if (!fake_next(f, &step))
         return false;
     fake_run(f, &step);
     sched_ran(f->s, us);

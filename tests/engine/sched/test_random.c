@@ -3,9 +3,9 @@
  * The scheduler over pools of all small sizes under random load: groups come, go, are cancelled,
  * turned out, run again; adapters are forgotten, steps fail. In half of the worlds the model's
  * tokens are known a step late, in most of the others drafts run, right and wrong, and in half of
- * those an answer may have to be given again; in a third it has recurrent states. Whatever
- * happens, each sequence says what it says alone, every answer is given once, and in the end
- * nothing is held.
+ * those texts may be paused, and states kept at each cell; in a third it has recurrent states.
+ * Whatever happens, each sequence says what it says alone, every answer is given once, and in the
+ * end nothing is held.
  */
 #include "tests/engine/sched/fake.h"
 
@@ -79,6 +79,7 @@ static struct fake_seq *make_seq(struct world *w, const struct fake_seq *like)
     q->wants_prompt = !draw(w, 6);
     q->is_whole = !like && !draw(w, 8);
     q->is_idle = !draw(w, 4);
+    q->forks = w->fake.pauses;
     f->seed = (uint64_t)draw(w, 2);
     f->n_want -= q->is_whole ? n_new : draw(w, n_new + 1);
     fake_seq_ready(f);
@@ -163,7 +164,7 @@ static void check_step(const struct world *w, const struct sched_step *step)
 static bool round_of(struct world *w)
 {
     struct sched_step step;
-    if (!sched_next(w->fake.s, &step))
+    if (!fake_next(&w->fake, &step))
         return false;
     check_step(w, &step);
     if (!draw(w, 30)) {
@@ -278,7 +279,7 @@ static void world_run(uint64_t seed, struct seen *all)
     assert_non_null(s);
     fake_init(&w.fake, s);
     w.fake.is_late = seed % 2;
-    w.fake.asks_again = seed % 4 == 0;
+    w.fake.pauses = seed % 4 == 0;
     w.n_tenant = draw(&w, 2) ? 1 + draw(&w, 4) : 1;
     play(&w);
     for (struct fake_seq *f = w.all, *next; f; f = next) {

@@ -532,7 +532,7 @@ static void a_text_goes_on_from_anothers(void **state)
         struct fake f = fake_begin(o);
         struct fake_seq *q[4];
         for (int i = 0; i < 4; i++)
-            q[i] = put(&f, (uint64_t)i + 1, 9, 30, 0);
+            q[i] = put(&f, (uint64_t)i + 1, 9, 30, 0), q[i]->q.forks = true;
         for (int i = 0; i < 12 || !fake_is_settled(q, 3); i++)
             assert_true(fake_step(&f, 0));
         int64_t n = q[0]->q.n_tok;
@@ -541,8 +541,7 @@ static void a_text_goes_on_from_anothers(void **state)
         follow(&f, q[3], q[0]);
         assert_int_equal(q[1]->q.n_tok, n);
         assert_true(fake_step(&f, 0));
-        if (!states)
-            assert_int_equal(sched_stat(f.s).prefix_hit - hit, (n - 1) / 4 * 4);
+        assert_int_equal(sched_stat(f.s).prefix_hit - hit, (n - 1) / 4 * 4);
         assert_int_equal(sched_stat(f.s).preempted, preempted);
         for (int i = 0; i < 3; i++) {
             follow(&f, q[1], q[0]);
@@ -555,17 +554,17 @@ static void a_text_goes_on_from_anothers(void **state)
     }
 }
 
-/* Faults: an answer that is not given again, or is told twice of one row; a text that a higher one
- * waits for behind it. */
-static void an_answer_is_given_again(void **state)
+/* Faults: a text that runs though nobody says what follows, or that is lost; an answer that is told
+ * twice. */
+static void a_text_is_paused(void **state)
 {
     (void)state;
     struct fake f = fake_begin(PLAIN);
     struct fake_seq *a = put(&f, 1, 6, 10, 0), *b = put(&f, 2, 6, 10, 0);
-    f.asks_again = true;
+    f.pauses = true;
     while (fake_step(&f, 0))
         ;
-    assert_true(f.n_again > 20 && f.n_step > 12);
+    assert_true(f.n_paused > 2 && (FAKE_IS_FORCED || f.n_row == 2 * (6 + 9)));
     finish(a);
     finish(b);
     fake_end(&f);
@@ -575,7 +574,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_text_goes_on_from_anothers),
-        cmocka_unit_test(an_answer_is_given_again),
+        cmocka_unit_test(a_text_is_paused),
         cmocka_unit_test(decodes_go_first),
         cmocka_unit_test(begins_no_more_than_enough),
         cmocka_unit_test(ranks_by_priority_then_age),

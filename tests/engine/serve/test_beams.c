@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Beam search: what is found is what transformers finds (tests/golden/make_beams.py), by attention
- * and by short convolutions, alone, many together among other texts, with an
- * adapter, with few seats and cells. What it may not be had with is refused, and a search that ends
- * before its time leaves nothing.
+ * and by short convolutions, and over recurrent states what requests of their own for each text
+ * say; alone, many together among other texts, with an adapter, with few seats and cells. What it
+ * may not be had with is refused, and a search that ends before its time leaves nothing.
  */
 #include "tests/lib/test.h"
 
@@ -16,6 +16,7 @@
 #include "engine/base/mem.h"
 #include "engine/base/rng.h"
 #include "engine/load/json.h"
+#include "engine/sample/beam_search.h"
 #include "engine/serve/engine_own.h"
 #include "tests/lib/reply.h"
 
@@ -27,7 +28,8 @@ enum {
     ENDS_MAX = 12,
     WIDTH_MAX = SAMPLE_BEAMS_MAX,
     CTX = 64,
-    FEW_CELLS = 26 /* what eight texts of the longest need, with one to grow by each */
+    FEW_CELLS = 26, /* what eight texts of the longest need, with one to grow by each */
+    FEW_STATES = 30 /* of ten sequences, with two kept for each */
 };
 
 /* A text that is found. */
@@ -204,6 +206,83 @@ static void nothing_is_held(struct engine *g)
     assert_int_equal(s.n_running + s.n_waiting + s.cell_used, 0);
 }
 
+/* ---- the same by requests for a token each -------------------------------------------------- */
+
+enum { N_SCORED = 8, LEAST_VOCAB = 199 };
+
+/* What may follow a text. */
+static int32_t score(struct engine *g, const int32_t *text, int64_t n, int32_t n_top,
+                     struct sample_top *top)
+{
+    struct err e = ERR_INIT;
+    struct gen_params p = gen_greedy(1);
+    struct gen_req req = {.kind = GEN_TEXT, .prompt = text, .n_prompt = n, .params = &p};
+    struct answer *a;
+    p.wants_logprob = true;
+    p.n_top = n_top;
+    assert_good(engine_submit(g, &req, 1, (struct gen_notify){0}, &a, &e), &e);
+    assert_int_equal(answer_wait(a), GEN_LENGTH);
+    for (int32_t i = 0; i < n_top; i++)
+        top[i] = (struct sample_top){.id = answer_top(a, 0)[i].id,
+                                     .logprob = answer_top(a, 0)[i].logprob};
+    answer_unref(a);
+    return n_top;
+}
+
+static struct text text_of(const struct beam_found *f, double length_penalty)
+{
+    struct text x = {.n = f->n, .end = f->is_ended ? f->end_id : -1};
+    memcpy(x.id, f->id, (size_t)f->n * sizeof *f->id);
+    for (int64_t i = 0; i < f->n; i++)
+        x.score += f->logprob[i];
+    x.score += f->is_ended ? f->end_logprob : 0;
+    x.score /= pow((double)(f->n + f->is_ended), length_penalty);
+    return x;
+}
+
+static void want_by_scoring(struct engine *g, struct search *s)
+{
+    struct err e = ERR_INIT;
+    struct beam_params p = {.how = s->params.beams,
+                            .max_new = s->params.max_new,
+                            .end_id = s->ends,
+                            .n_end_id = s->params.n_stop_id};
+    struct beam_search *b = beam_search_new(&p, &e);
+    struct sample_top top[SAMPLE_TOP_MAX];
+    int32_t text[PROMPT_MAX];
+    int64_t n_prompt = s->req[0].n_prompt, n_new = 0;
+    assert_good(b ? 0 : -1, &e);
+    memcpy(text, s->prompt, (size_t)n_prompt * sizeof *text);
+    do {
+        for (int64_t i = 0; i < s->width; i++) {
+            const int32_t *id = beam_search_text(b, i, &n_new);
+            memcpy(text + n_prompt, id, (size_t)n_new * sizeof *id);
+            beam_search_hear(b, i, top,
+                             score(g, text, n_prompt + n_new, beam_search_tops(&p), top));
+        }
+    } while (beam_search_choose(b));
+    for (int64_t i = 0; i < s->width; i++) {
+        struct beam_found f = beam_search_found(b, i);
+        s->want[i] = text_of(&f, p.how.length_penalty);
+    }
+    beam_search_free(b);
+}
+
+/* The prompts of llama_plain's goldens, as far as another vocabulary has their tokens. */
+static void read_scored(struct engine *g)
+{
+    read_all("llama_plain");
+    n_all = N_SCORED;
+    for (size_t i = 0; i < MOST; i++) {
+        for (int64_t k = 0; k < PROMPT_MAX; k++)
+            all[i].prompt[k] %= LEAST_VOCAB;
+        for (int32_t k = 0; k < ENDS_MAX; k++)
+            all[i].ends[k] %= LEAST_VOCAB;
+    }
+    for (size_t i = 0; i < n_all; i++)
+        want_by_scoring(g, &all[i]);
+}
+
 /* Texts that go on by themselves beside them. */
 static void check_among(struct engine *g)
 {
@@ -239,18 +318,24 @@ static void check_among(struct engine *g)
 /* Faults: another choice than the rules' (of what goes on, what is found, when it is over); keys,
  * values or states that a text takes from the wrong one, or that are computed otherwise among
  * others, where cells run out, or where a text waits for those that it is chosen with. */
-static void check_model(const char *model)
+static void check_model(const char *model, bool by_goldens)
 {
     static const struct engine_options plain = {.model = NULL};
     struct engine *g = start(model, plain);
-    read_all(model);
+    if (by_goldens)
+        read_all(model);
+    else
+        read_scored(g);
     for (size_t i = 0; i < n_all; i++) {
         ask(g, &all[i]);
-        check(&all[i], false);
+        check(&all[i], !by_goldens);
     }
     check_among(g);
     nothing_is_held(g);
-    int64_t cells = (int64_t)model_kv_token_bytes(engine_resident(g)->model) * K_CELL * FEW_CELLS;
+    const struct model *m = engine_resident(g)->model;
+    int64_t states = (int64_t)model_state_bytes(m) * FEW_STATES;
+    int64_t cells = (int64_t)model_kv_token_bytes(m) * K_CELL * FEW_CELLS;
+    cells += states > cells ? 2 * states - cells : states; /* of which states may take half */
     engine_free(g);
     const struct engine_options few = {.max_seqs = 9, .kv_bytes = cells},
                                 no_prefixes = {.no_prefix_cache = true},
@@ -267,13 +352,59 @@ static void check_model(const char *model)
 static void finds_what_transformers_finds(void **state)
 {
     (void)state;
-    check_model("llama_plain");
+    check_model("llama_plain", true);
 }
 
 static void over_short_convolutions(void **state)
 {
     (void)state;
-    check_model("lfm2");
+    check_model("lfm2", true);
+}
+
+/* Fault, besides: a text that goes on with another's state, or with one of another place. */
+static void over_delta_rules(void **state)
+{
+    (void)state;
+    check_model("qwen3_5", false);
+}
+
+static void over_scans(void **state)
+{
+    (void)state;
+    check_model("granite_hybrid", false);
+}
+
+/* Fault: a beam that is alone and says something else than the likeliest text. */
+static void one_beam_is_greedy(void **state)
+{
+    static const char *const names[] = {"llama_plain", "qwen3_5", "granite_hybrid"};
+    (void)state;
+    for (size_t m = 0; m < sizeof names / sizeof *names; m++) {
+        struct engine *g = start(names[m], (struct engine_options){.model = NULL});
+        read_all("llama_plain");
+        for (size_t i = 0; i < N_SCORED; i++) {
+            struct gen_params plain = all[i].params, one = all[i].params;
+            struct gen_req req = all[i].req[0];
+            for (int64_t k = 0; k < req.n_prompt; k++)
+                all[i].prompt[k] %= LEAST_VOCAB;
+            struct text want, got;
+            struct err e = ERR_INIT;
+            struct answer *a[2];
+            plain.beams = (struct sample_beams){0};
+            one.beams.width = 1;
+            one.beams.ends = BEAMS_EARLY;
+            req.params = &plain;
+            assert_good(engine_submit(g, &req, 1, (struct gen_notify){0}, &a[0], &e), &e);
+            req.params = &one;
+            assert_good(engine_submit(g, &req, 1, (struct gen_notify){0}, &a[1], &e), &e);
+            take(&want, a[0], 1);
+            take(&got, a[1], 1);
+            same(&got, &want, false);
+            answer_unref(a[0]), answer_unref(a[1]);
+        }
+        nothing_is_held(g);
+        engine_free(g);
+    }
 }
 
 /* ---- adapters ------------------------------------------------------------------------------ */
@@ -316,10 +447,9 @@ static void searches_of_adapters(void **state)
 /* ---- ends and bounds ----------------------------------------------------------------------- */
 
 /* Faults: a cancelled beam that the others wait for; room that a search keeps behind its end. */
-static void one_that_leaves_takes_all(void **state)
+static void one_leaves(const char *model)
 {
-    (void)state;
-    struct engine *g = start("llama_plain", (struct engine_options){.model = NULL});
+    struct engine *g = start(model, (struct engine_options){.model = NULL});
     read_all("llama_plain");
     for (size_t i = 0; i < n_all; i++) {
         struct search *s = &all[i];
@@ -334,6 +464,13 @@ static void one_that_leaves_takes_all(void **state)
     }
     nothing_is_held(g);
     engine_free(g);
+}
+
+static void one_that_leaves_takes_all(void **state)
+{
+    (void)state;
+    one_leaves("llama_plain");
+    one_leaves("qwen3_5");
 }
 
 static void refused(struct engine *g, struct search *s, enum err_code code, const char *what)
@@ -381,20 +518,6 @@ static void what_cannot_be_had(void **state)
     engine_free(g);
 }
 
-static void not_over_recurrent_states(void **state)
-{
-    (void)state;
-    struct engine *g = start("qwen3_5", (struct engine_options){.model = NULL});
-    struct search s;
-    read_all("llama_plain");
-    s = all[0];
-    s.params.n_stop_id = 0;
-    s.prompt[0] = 3;
-    refused(g, &s, ERR_UNSUPPORTED, "recurrent states");
-    nothing_is_held(g);
-    engine_free(g);
-}
-
 static int nothing_is_left(void **state)
 {
     (void)state;
@@ -406,10 +529,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(finds_what_transformers_finds),
         cmocka_unit_test(over_short_convolutions),
+        cmocka_unit_test(over_delta_rules),
+        cmocka_unit_test(over_scans),
+        cmocka_unit_test(one_beam_is_greedy),
         cmocka_unit_test(searches_of_adapters),
         cmocka_unit_test(one_that_leaves_takes_all),
         cmocka_unit_test(what_cannot_be_had),
-        cmocka_unit_test(not_over_recurrent_states),
     };
     return cmocka_run_group_tests(tests, NULL, nothing_is_left);
 }
