@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The gates of the tree: prints `path:line: rule: message`, exits 1 when there is any.
 
-    tests/lint/lint.py [--root DIR] [--only RULE]... [--skip RULE]... [--stats]
+    tests/lint/lint.py [--root DIR] [--only RULE]... [--skip RULE]... [--stats] [--changed FILE...]
 
 Rules that read text are in rules.py, those that run a tool in tools.py; what they allow stands in
 layers.txt, owners.txt, banned.txt and rows.txt. --stats prints how long files and functions are.
+--changed: all else was found good, so that tools are run over these files alone.
 """
 import argparse
 import pathlib
@@ -21,10 +22,9 @@ ALL = {**rules.RULES, **tools.RULES}
 
 
 def findings(tree, chosen):
-    files = {f.path: f for f in tree.files}
     for rule in chosen:
         for path, line, message in ALL[rule](tree):
-            f = files.get(path)
+            f = tree.by_path.get(path)
             if f is None or rule not in f.waived:
                 yield path, line, rule, message
 
@@ -53,8 +53,9 @@ def main(words=None):
     ap.add_argument("--only", action="append", choices=sorted(ALL))
     ap.add_argument("--skip", action="append", choices=sorted(ALL), default=[])
     ap.add_argument("--stats", action="store_true")
+    ap.add_argument("--changed", nargs="+", metavar="FILE")
     opt = ap.parse_args(words)
-    tree = Tree(opt.root)
+    tree = Tree(opt.root, opt.changed)
     if opt.stats:
         stats(tree)
         return 0

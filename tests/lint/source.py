@@ -75,9 +75,9 @@ class File:
 
 
 class Tree:
-    """Every file that git tracks or would track."""
+    """Every file that git tracks or would track; of these tools are run over `changed`, where that is said."""
 
-    def __init__(self, root):
+    def __init__(self, root, changed=None):
         self.root = pathlib.Path(root).resolve()
         out = subprocess.run(
             ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
@@ -86,6 +86,8 @@ class Tree:
         self.paths = paths
         code = (".c", ".h", ".cu", ".cuh", ".def", ".py", ".sh")
         self.files = [File(self.root, p) for p in paths if p.endswith(code)]
+        self.by_path = {f.path: f for f in self.files}
+        self.for_tools = [f for f in self.files if changed is None or f.path in changed]
 
     def c_files(self):
         return [f for f in self.files if f.is_c]

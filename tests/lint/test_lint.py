@@ -78,10 +78,14 @@ BAD = [
     ("rows", "engine/base/new.def", "NEW(1)\n"),
     ("format", "engine/base/wide.c", TOP + "int  x;\n"),
     ("alone", "engine/base/s.h", header("engine/base/s.h", "size_t f(void);\n")),
+    ("alone", "engine/base/t.h", header("engine/base/t.h", "size_t f(void);\n")),
     ("names", "engine/base/README.md", "# base\n\n`one.c`, `err.*` and `gone.c`\n"),
     ("readme", "api/one.c", TOP + "int one;\n"),
 ]
-EXTRA = {"api/one.c": {"api/two.c": TOP + "int two;\n"}}
+EXTRA = {"api/one.c": {"api/two.c": TOP + "int two;\n"},
+         "engine/base/t.h": {"engine/base/t.c": TOP + '#include <stddef.h>\n\n#include "engine/base/t.h"\n'}}
+# breaks its rule, but is none of those that were changed
+UNCHANGED = {**GOOD, "engine/base/s.h": header("engine/base/s.h", "size_t f(void);\n")}
 GOOD_TOO = [
     ("function of 100 lines", "engine/base/sum.c", function(100)),
     ("waived", "engine/base/long.c", TOP + "/* lint: file-length: a table */\n" + "int x;\n" * 800),
@@ -125,12 +129,14 @@ def main():
     cases += [(f"{name} in {path}", set(), {**GOOD, path: text}) for name, path, text in GOOD_TOO]
     cases += [(f"{rule} in {path}", {rule}, {**GOOD, path: text, **EXTRA.get(path, {})})
               for rule, path, text in BAD if rule != "format" or clang_format()]
+    cases += [("unchanged", set(), UNCHANGED), ("changed", {"alone"}, UNCHANGED)]
+    words = {"unchanged": ["--changed", "engine/base/err.c"], "changed": ["--changed", "engine/base/s.h"]}
     usual = [name for name, _, _ in cases[1:-1]]  # a good tree and a bad one go the whole way
     failed = 0
     for name, want, files in cases:
         # the tool is started where it is asked for, and over the good tree
         is_formatted = clang_format() and want <= {"format"}
-        got, status, text = broken(files, [] if is_formatted else ["--skip", "format"],
+        got, status, text = broken(files, words.get(name, []) + ([] if is_formatted else ["--skip", "format"]),
                                    within if name in usual else as_program)
         good = got == want and status == (1 if want else 0)
         failed += not good
