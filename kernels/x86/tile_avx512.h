@@ -18,7 +18,11 @@
 
 #include "kernels/x86/block.h"
 
+#ifdef TANDEM_X86_EMU /* once for all h and np: hundreds of loops of calls compile for minutes */
+#define TILE_INLINE static __attribute__((noinline, unused))
+#else
 #define TILE_INLINE static inline __attribute__((always_inline))
+#endif
 
 enum { TILE_SUMS_MAX = 24, TILE_AHEAD_BYTES = 4 << 10 };
 
