@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * engine/load/config, generation: each family's spelling of its fields, its class's defaults,
+ * engine/load/config: each family's spelling of its fields, its class's defaults,
  * and values that the engine cannot compute, each refused by name.
  */
 #include <math.h>
@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "engine/load/config.h"
-#include "engine/load/generation.h"
 #include "tests/lib/test.h"
 
 #include <math.h>
@@ -210,7 +209,8 @@ static void test_later_families(void **state)
     c = parse(MINISTRAL3 ",\"rope_parameters\":{\"rope_type\":\"default\",\"rope_theta\":3e4,"
                          "\"llama_4_scaling_beta\":0.2,\"original_max_position_embeddings\":20}}");
     assert_true(c.query_growth == 0.2 && c.rope.original_max_pos == 20 && c.rope.theta == 3e4);
-    assert_true(c.d_head == 128 && c.norm_eps == 1e-5 && !c.window);
+    assert_true(c.family == FAMILY_MINISTRAL3 && c.d_head == 128 && c.norm_eps == 1e-5);
+    assert_true(!c.window);
 }
 
 #define MOE "{\"architectures\":[\"Qwen3MoeForCausalLM\"],\"num_key_value_heads\":2," SIZES
@@ -761,27 +761,6 @@ static void test_neutral_values_pass(void **state)
     parse("{" GPT2 ",\"scale_attn_weights\":true,\"reorder_and_upcast_attn\":false}");
 }
 
-/* Fault: the file's advice is not taken, or a value out of range is. */
-static void test_generation(void **state)
-{
-    (void)state;
-    struct config c = parse("{" LLAMA ",\"eos_token_id\":2}");
-    struct generation g;
-    struct err e = ERR_INIT;
-    generation_default(&g, &c);
-    assert_true(g.n_eos == 1 && g.eos[0] == 2 && g.temperature == 1 && !g.do_sample);
-    const char *text = "{\"eos_token_id\":[3,4],\"do_sample\":true,\"temperature\":0.6,"
-                       "\"top_p\":0.9,\"top_k\":40,\"min_p\":null,\"_from_model_config\":true}";
-    assert_good(generation_parse(&g, text, strlen(text), &e), &e);
-    assert_true(g.n_eos == 2 && g.eos[1] == 4 && g.do_sample && g.temperature == 0.6 &&
-                g.top_p == 0.9 && g.top_k == 40 && g.min_p == 0 && g.repetition_penalty == 1);
-    text = "{\"top_p\":1.5}";
-    assert_err(generation_parse(&g, text, strlen(text), &e), &e, ERR_BAD_INPUT,
-               "generation_config.json: top_p: expected a number from 0 to 1, found 1.5");
-    text = "{\"temperature\":1e999}";
-    assert_err(generation_parse(&g, text, strlen(text), &e), &e, ERR_BAD_INPUT, "temperature");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -807,7 +786,6 @@ int main(void)
         cmocka_unit_test(test_gpt2_and_bert),
         cmocka_unit_test(test_refuses_what_it_cannot_compute),
         cmocka_unit_test(test_neutral_values_pass),
-        cmocka_unit_test(test_generation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
