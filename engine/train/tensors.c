@@ -71,8 +71,9 @@ static void describe(const struct train_tensors *t, struct train_tensor *x)
     const struct param_share *s = t->share ? &t->share[x->of->index] : NULL;
     struct part p = train_tensor_part(t, x, t->model.rank);
     enum param_cut cut = s ? s->cut : PARAM_WHOLE;
-    bool is_cut = cut == PARAM_OUTPUTS ? x->side != TRAIN_HALF_A
-                                       : cut == PARAM_INPUTS && x->side == TRAIN_HALF_A;
+    bool has_inputs = x->side == TRAIN_SELF || x->side == TRAIN_HALF_A;
+    bool is_cut =
+        cut == PARAM_OUTPUTS ? x->side != TRAIN_HALF_A : cut == PARAM_INPUTS && has_inputs;
     x->rows = sum_runs(&p);
     x->cols = p.input.n;
     x->is_shared = !is_cut;
