@@ -139,13 +139,12 @@ class Tandem:
         """The status it ended with."""
         if self.process.poll() is None:
             self.process.send_signal(how)
-            try:
-                self.process.wait(seconds * SLOW)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
-                raise AssertionError(f"SIGTERM did not end it: {self.output()}") from None
-        return self.process.returncode
+        for _ in waiting(seconds * SLOW):
+            if self.process.poll() is not None:
+                return self.process.returncode
+        self.process.kill()
+        self.process.wait()
+        raise AssertionError(f"SIGTERM did not end it: {self.output()}")
 
     def said(self):
         """All that it logged."""
