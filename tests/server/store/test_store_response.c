@@ -165,10 +165,15 @@ static void places_are_their_owners(void **state)
         "INSERT INTO gone (list, owner, id, place) SELECT 'response', 'you', 'g' || i, i FROM k");
     s = open_store();
     drop(s, "you", "new");
+    int rc = 0;
+    for (int i = 0; i < 1000 && !rc; i++) { /* places are looked through once in some deletions */
+        add(s, "you", "last", 100, 1000);
+        drop(s, "you", "last");
+        rc = store_response_list(s, "you", RESPONSE_CHAT, &page, &arena, &r, &n, &more, &e);
+    }
     assert_behind(s, "me", "mine", true, "next ");
     assert_behind(s, "you", "new", true, "");
-    assert_err(store_response_list(s, "you", RESPONSE_CHAT, &page, &arena, &r, &n, &more, &e), &e,
-               ERR_BAD_INPUT, "never had");
+    assert_err(rc, &e, ERR_BAD_INPUT, "never had");
     store_free(s);
 }
 
