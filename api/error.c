@@ -78,6 +78,18 @@ static int status_of(enum err_code code)
     }
 }
 
+/* Whether a field holds the texts that fill a context: clients that hear of its length cut these. A
+ * schema or a list that is too large is another fault. */
+static bool is_of_texts(const char *param)
+{
+    static const char *const name[] = {"prompt", "messages", "input",       "documents",
+                                       "text_2", "query",    "input_prefix"};
+    bool is = !param; /* the whole of a request */
+    for (size_t i = 0; i < sizeof name / sizeof *name && !is; i++)
+        is = !strcmp(param, name[i]);
+    return is;
+}
+
 int api_fail_err(struct api_error *e, const struct err *from, const char *param)
 {
     int status = status_of(from->code);
@@ -95,8 +107,8 @@ int api_fail_err(struct api_error *e, const struct err *from, const char *param)
         e->no_retry = true;
         return -1;
     }
-    api_fail(e, status, from->code == ERR_TOO_LARGE ? "context_length_exceeded" : NULL, param, "%s",
-             from->msg);
+    bool is_long = from->code == ERR_TOO_LARGE && is_of_texts(param);
+    api_fail(e, status, is_long ? "context_length_exceeded" : NULL, param, "%s", from->msg);
     if (status == 503)
         e->retry_after_s = 1;
     return -1;
