@@ -193,8 +193,9 @@ TINY = {"hidden_size": 64, "intermediate_size": 96, "num_attention_heads": 4, "n
         "pad_token_id": 0}
 KINDS = {
     "windows": ("Gemma3", "Gemma3TextConfig", {"num_hidden_layers": 6, "sliding_window": 512, "query_pre_attn_scalar": 16}),
+    # its prompt goes through PyTorch at once, whose attention has room for that where no head is shared
     "hybrid": ("Qwen3_5", "Qwen3_5TextConfig", {
-        "num_hidden_layers": 4, "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 16,
+        "num_attention_heads": 2, "num_key_value_heads": 2, "num_hidden_layers": 4, "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 16,
         "linear_value_head_dim": 16}),
 }
 
@@ -206,7 +207,7 @@ def tiny(a, kind):
     path, (_, name, keys) = a.dir / f"tiny_{kind}", KINDS[kind]
     serving.make_model(path, "--vocab", TINY["vocab_size"], "--no-weights")
     torch.manual_seed(7)
-    config = getattr(transformers, name)(**TINY, **keys)
+    config = getattr(transformers, name)(**{**TINY, **keys})
     m = transformers.AutoModelForCausalLM.from_config(config).float().eval()
     m.save_pretrained(path)
     return path, m
