@@ -22,6 +22,7 @@ int engine_adapter_load(struct engine *g, const char *name, const char *dir, str
 int engine_adapter_drop(struct engine *g, const char *name, struct err *e); /* ERR_NOT_FOUND */
 struct adapter *engine_adapter_get(struct engine *g, const char *name);     /* counted; or NULL */
 void adapter_unref(struct adapter *a);
+void engine_adapter_plain_name(char *name); /* what may not stand in a name becomes '-' */
 
 /* A name with a folder that it is loaded from whenever it is asked for, and that makes place for
  * another when nobody uses it: so any number may be known. _get finds it while it is there; _fetch

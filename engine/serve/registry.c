@@ -19,6 +19,7 @@
 #include "engine/base/map.h"
 #include "engine/base/mem.h"
 #include "engine/serve/adapter_folder.h"
+#include "engine/serve/adapters.h"
 
 struct seat {
     struct adapter *adapter; /* counted */
@@ -96,18 +97,31 @@ static bool is_plain(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
+static bool may_stand(const char *name, size_t i)
+{
+    return is_plain(name[i]) ||
+           (i > 0 && strchr("._-:/", name[i]) && (name[i] != '.' || name[i - 1] != '.'));
+}
+
 int registry_check_name(const char *name, struct err *e)
 {
     size_t n = strlen(name);
-    bool is_good = n > 0 && n < ADAPTER_NAME_BYTES && is_plain(*name) && !strstr(name, "..");
+    bool is_good = n > 0 && n < ADAPTER_NAME_BYTES;
     for (size_t i = 0; i < n && is_good; i++)
-        is_good = is_plain(name[i]) || strchr("._-:/", name[i]);
+        is_good = may_stand(name, i);
     if (is_good)
         return 0;
     return err_set(e, ERR_BAD_INPUT,
                    "an adapter's name has 1 to %d letters, digits and . _ - : /, begins with a "
                    "letter or digit, and holds no '..'",
                    ADAPTER_NAME_BYTES - 1);
+}
+
+void engine_adapter_plain_name(char *name)
+{
+    for (size_t i = 1; *name && name[i]; i++)
+        if (!may_stand(name, i))
+            name[i] = '-';
 }
 
 /* ---- places -------------------------------------------------------------------------------- */

@@ -16,16 +16,6 @@
 
 enum { NAME_BYTES = 256, METRICS_BYTES = 1024, PAGE = 1000, TAIL = 8 };
 
-/* A base may have any name, and a suffix dots; an adapter's is plain (engine/serve/registry.h). */
-static void make_plain(char *name)
-{
-    static const char plain[] =
-        "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ._-:/";
-    for (char *p = name; *p; p++)
-        if (!strchr(plain, *p) || (p > name && *p == '.' && p[-1] == '.'))
-            *p = '-';
-}
-
 static void name_of(const struct job_run *r, int64_t step, char name[NAME_BYTES])
 {
     const char *id = r->job.id;
@@ -34,7 +24,7 @@ static void name_of(const struct job_run *r, int64_t step, char name[NAME_BYTES]
                       r->job.suffix ? r->job.suffix : "", id + (n > TAIL ? n - TAIL : 0));
     if (step >= 0)
         snprintf(name + at, (size_t)(NAME_BYTES - at), ":ckpt-step-%" PRId64, step);
-    make_plain(name);
+    engine_adapter_plain_name(name); /* a base may have any name, and a suffix dots */
 }
 
 const char *job_policy_name(const struct job_run *r)

@@ -3,10 +3,7 @@
  * The thread that samples: a key's requests are taken from the store in their order, as many as may
  * run at once, given to the engine as any client's are, and written down when their last answer
  * ended. One whose seed is not said has one that follows from its id: asked again behind a kill it
- * has the same answer.
- *
- * However many wait, a key leaves others half of the requests that may run, and most of the
- * engine's queue; one that has none running has its first at once.
+ * has the same answer. How much of the engine a key may have is askers.c's.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -317,10 +314,7 @@ static void take_of(struct tinker *t, struct tinker_asker *k)
 
 static void take_new(struct tinker *t)
 {
-    pthread_mutex_lock(&t->lock);
-    struct tinker_asker *k = t->asker; /* others come before it */
-    pthread_mutex_unlock(&t->lock);
-    for (; k; k = k->next)
+    for (struct tinker_asker *k = tinker_asker_first(t); k; k = k->next)
         take_of(t, k);
 }
 
