@@ -245,8 +245,9 @@ void peft_case_make(struct golden *g, const struct train_options *o, const char 
     free(r);
 }
 
-void peft_case_served(struct golden *g, struct trainer *t, const struct golden_rows *r,
-                      const char *dir)
+/* Of the first row; what training says of it is in r, where evaluating left it. */
+static void same_as_served(struct golden *g, struct trainer *t, const struct golden_rows *r,
+                           const char *dir)
 {
     struct err e = ERR_INIT;
     const struct train_row *row = &r->row[0];
@@ -275,7 +276,43 @@ void peft_case_served(struct golden *g, struct trainer *t, const struct golden_r
     free(logits);
 }
 
-void peft_case_resumes(const char *model, enum k_type type, const struct train_options *o)
+void peft_case_served(struct golden *g, const struct train_options *o)
+{
+    char *dir = test_dir_new(), path[PATH_BYTES];
+    struct golden_rows *r = golden_rows_new(g);
+    struct trainer *t = peft_case_trainer(g, o);
+    peft_case_take(t, r, 3);
+    snprintf(path, sizeof path, "%s/adapter", dir);
+    same_as_served(g, t, r, path);
+    trainer_free(t);
+    free(r);
+    test_dir_free(dir);
+}
+
+void peft_case_among(struct golden *g, const char *all, const char *few, const char *none)
+{
+    int32_t token[ADAPTED_TOK];
+    int64_t n = golden_ids(&g->root, "prompt", token, ADAPTED_TOK);
+    struct adapter *a = adapted_load(g->model, all), *b = adapted_load(g->model, few),
+                   *c = adapted_load(g->model, none);
+    struct runner *r = adapted_runner(g, false), *eager = adapted_runner(g, true);
+    const struct adapted_part mixed[] = {{c, token, 0, n - 1, 0},
+                                         {a, token, 0, n - 4, 4},
+                                         {NULL, token, 0, n - 1, 8},
+                                         {b, token + 2, 0, n - 3, 12}};
+    const struct adapted_part last[] = {{b, token, 0, 3, 0}, {NULL, token, 0, n, 4}};
+    const struct adapted_part rest[] = {{c, token, 0, 3, 0}, {NULL, token, 0, n, 4}};
+    adapted_same_rows(g, r, eager, mixed, 4, 4 * n - 9);
+    adapted_same_rows(g, r, eager, last, 2, n + 3);
+    adapted_same_rows(g, r, eager, rest, 2, n + 3);
+    runner_free(r);
+    runner_free(eager);
+    adapter_unref(a);
+    adapter_unref(b);
+    adapter_unref(c);
+}
+
+static void resumes(const char *model, enum k_type type, const struct train_options *o)
 {
     struct golden g;
     struct err e = ERR_INIT;
@@ -301,6 +338,15 @@ void peft_case_resumes(const char *model, enum k_type type, const struct train_o
     free(r);
     golden_release(&g);
     test_dir_free(dir);
+}
+
+void peft_case_resumes(const char *model, enum k_type type, const struct train_options *o)
+{
+    struct train_options with = *o;
+    for (int i = 0; i < 2; i++) {
+        with.has_codes = i;
+        resumes(model, type, &with);
+    }
 }
 
 void peft_case_merges(struct golden *g, const char *adapter, const char *merged)

@@ -22,12 +22,15 @@ void peft_case_take(struct trainer *t, const struct golden_rows *r, int n); /* s
 /* An adapter that was trained for four steps. */
 void peft_case_make(struct golden *g, const struct train_options *o, const char *dir);
 
-/* Serving what is trained now gives the first row's labels the log-probabilities that training
- * gives them, to the bit; dir is where the adapter is written. */
-void peft_case_served(struct golden *g, struct trainer *t, const struct golden_rows *r,
-                      const char *dir);
+/* Serving what three steps made gives the first row's labels the log-probabilities that training
+ * gives them, to the bit. */
+void peft_case_served(struct golden *g, const struct train_options *o);
 
-/* Behind a checkpoint a training goes on to the bit. */
+/* Rows of three adapters (their folders), and of none, have among each other the bits that they
+ * have alone, by a plan and eager; `none` has halves and nothing besides. */
+void peft_case_among(struct golden *g, const char *all, const char *few, const char *none);
+
+/* Behind a checkpoint a training goes on to the bit, with moments in f32 and in codes. */
 void peft_case_resumes(const char *model, enum k_type type, const struct train_options *o);
 
 /* The model that an adapter was merged into has the logits that it has beside the model. */

@@ -81,17 +81,9 @@ static void what_is_served_is_what_was_trained(void **state)
     (void)state;
     for (int i = 0; i < N_BASE; i++) {
         struct golden g;
-        char *dir = test_dir_new(), path[PATH_BYTES];
         base_init(&g, i);
-        struct golden_rows *r = golden_rows_new(&g);
-        struct trainer *t = peft_case_trainer(&g, &some);
-        peft_case_take(t, r, 3);
-        snprintf(path, sizeof path, "%s/adapter", dir);
-        peft_case_served(&g, t, r, path);
-        trainer_free(t);
-        free(r);
+        peft_case_served(&g, &some);
         golden_release(&g);
-        test_dir_free(dir);
     }
 }
 
@@ -155,7 +147,6 @@ static void among_others_is_alone(void **state)
     (void)state;
     for (int i = 0; i < 3; i++) {
         struct golden g;
-        int32_t token[ADAPTED_TOK];
         struct train_options o = some;
         char *dir = test_dir_new(), all[PATH_BYTES], few[PATH_BYTES], none[PATH_BYTES];
         snprintf(all, sizeof all, "%s/all", dir);
@@ -168,24 +159,7 @@ static void among_others_is_alone(void **state)
         peft_case_make(&g, &o, few);
         o.lora.is_dora = false;
         peft_case_make(&g, &o, none);
-        int64_t n = golden_ids(&g.root, "prompt", token, ADAPTED_TOK);
-        struct adapter *a = adapted_load(g.model, all), *b = adapted_load(g.model, few),
-                       *c = adapted_load(g.model, none);
-        struct runner *r = adapted_runner(&g, false), *eager = adapted_runner(&g, true);
-        const struct adapted_part mixed[] = {{c, token, 0, n - 1, 0},
-                                             {a, token, 0, n - 4, 4},
-                                             {NULL, token, 0, n - 1, 8},
-                                             {b, token + 2, 0, n - 3, 12}};
-        const struct adapted_part last[] = {{b, token, 0, 3, 0}, {NULL, token, 0, n, 4}};
-        const struct adapted_part rest[] = {{c, token, 0, 3, 0}, {NULL, token, 0, n, 4}};
-        adapted_same_rows(&g, r, eager, mixed, 4, 4 * n - 9);
-        adapted_same_rows(&g, r, eager, last, 2, n + 3);
-        adapted_same_rows(&g, r, eager, rest, 2, n + 3);
-        runner_free(r);
-        runner_free(eager);
-        adapter_unref(a);
-        adapter_unref(b);
-        adapter_unref(c);
+        peft_case_among(&g, all, few, none);
         golden_release(&g);
         test_dir_free(dir);
     }
@@ -194,13 +168,8 @@ static void among_others_is_alone(void **state)
 /* Fault: a checkpoint without magnitudes, or their moments. */
 static void it_goes_on_to_the_bit(void **state)
 {
-    static const bool has_codes[] = {false, true};
     (void)state;
-    for (int i = 0; i < 2; i++) {
-        struct train_options o = some;
-        o.has_codes = has_codes[i];
-        peft_case_resumes("qwen2", K_BF16, &o);
-    }
+    peft_case_resumes("qwen2", K_BF16, &some);
 }
 
 /* Faults: lengths of the weight alone, or of what was rounded to the file. */

@@ -70,19 +70,11 @@ static void what_is_served_is_what_was_trained(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
         struct golden g;
-        char *dir = test_dir_new(), path[PATH_BYTES];
         struct train_options o = some;
-        golden_init_short(&g, of[i].model, of[i].type);
-        struct golden_rows *r = golden_rows_new(&g);
         o.lora.saves = of[i].saves;
-        struct trainer *t = peft_case_trainer(&g, &o);
-        peft_case_take(t, r, 3);
-        snprintf(path, sizeof path, "%s/adapter", dir);
-        peft_case_served(&g, t, r, path);
-        trainer_free(t);
-        free(r);
+        golden_init_short(&g, of[i].model, of[i].type);
+        peft_case_served(&g, &o);
         golden_release(&g);
-        test_dir_free(dir);
     }
 }
 
@@ -103,7 +95,6 @@ static void among_others_is_alone(void **state)
     (void)state;
     for (int i = 0; i < 3; i++) {
         struct golden g;
-        int32_t token[ADAPTED_TOK];
         char *dir = test_dir_new(), both[PATH_BYTES], head[PATH_BYTES], none[PATH_BYTES];
         snprintf(both, sizeof both, "%s/both", dir);
         snprintf(head, sizeof head, "%s/head", dir);
@@ -114,22 +105,7 @@ static void among_others_is_alone(void **state)
         make_adapter(&g, 0, none);
         golden_release(&g);
         golden_init_short(&g, "llama_plain", type[i]);
-        int64_t n = golden_ids(&g.root, "prompt", token, ADAPTED_TOK);
-        struct adapter *a = adapted_load(g.model, both), *b = adapted_load(g.model, head),
-                       *c = adapted_load(g.model, none);
-        struct runner *r = adapted_runner(&g, false), *eager = adapted_runner(&g, true);
-        const struct adapted_part mixed[] = {{c, token, 0, n - 1, 0},
-                                             {a, token, 0, n - 4, 4},
-                                             {NULL, token, 0, n - 1, 8},
-                                             {b, token + 2, 0, n - 3, 12}};
-        const struct adapted_part last[] = {{b, token, 0, 3, 0}, {NULL, token, 0, n, 4}};
-        adapted_same_rows(&g, r, eager, mixed, 4, 4 * n - 9);
-        adapted_same_rows(&g, r, eager, last, 2, n + 3);
-        runner_free(r);
-        runner_free(eager);
-        adapter_unref(a);
-        adapter_unref(b);
-        adapter_unref(c);
+        peft_case_among(&g, both, head, none);
         golden_release(&g);
         test_dir_free(dir);
     }
@@ -138,13 +114,8 @@ static void among_others_is_alone(void **state)
 /* Fault: a checkpoint without one of the matrices, its low halves or its moments. */
 static void it_goes_on_to_the_bit(void **state)
 {
-    static const bool has_codes[] = {false, true};
     (void)state;
-    for (int i = 0; i < 2; i++) {
-        struct train_options o = some;
-        o.has_codes = has_codes[i];
-        peft_case_resumes("qwen2", K_BF16, &o);
-    }
+    peft_case_resumes("qwen2", K_BF16, &some);
 }
 
 /* Fault: a training that moves the matrix which everybody else is served from. */
