@@ -6,9 +6,12 @@
 #include "tests/lib/test.h"
 
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -110,6 +113,53 @@ static void an_unread_pipe_holds_up_nobody(void **state)
     free(text);
 }
 
+/* ends[1] takes a few thousand bytes, and no call waits. */
+static void connection(int ends[2])
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t n = sizeof at;
+    int least = 1, door = socket(AF_INET, SOCK_STREAM, 0);
+    ends[1] = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(bind(door, (struct sockaddr *)&at, n), 0);
+    assert_int_equal(setsockopt(door, SOL_SOCKET, SO_RCVBUF, &least, sizeof least), 0);
+    assert_int_equal(setsockopt(ends[1], SOL_SOCKET, SO_SNDBUF, &least, sizeof least), 0);
+    assert_int_equal(listen(door, 1), 0);
+    assert_int_equal(getsockname(door, (struct sockaddr *)&at, &n), 0);
+    assert_int_equal(connect(ends[1], (struct sockaddr *)&at, n), 0);
+    ends[0] = accept(door, NULL, NULL);
+    assert_true(ends[0] >= 0);
+    close(door);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(fcntl(ends[i], F_SETFL, O_NONBLOCK), 0);
+}
+
+/* Fault: lines that are doubled or cut where a write took less than it was given. */
+static void a_socket_that_takes_a_part(void **state)
+{
+    enum { LINES = 600 };
+    static char text[1 << 20];
+    struct err e = ERR_INIT;
+    int ends[2], kept = dup(STDERR_FILENO);
+    size_t n = 0;
+    (void)state;
+    connection(ends);
+    assert_int_equal(dup2(ends[1], STDERR_FILENO), STDERR_FILENO);
+    assert_good(log_ring_start(LOG_INFO, LOG_AS_TEXT, NULL, &e), &e);
+    for (int i = 0; i < LINES; i++)
+        log_event(LOG_INFO, "unread", LOG_INT("i", i));
+    while (!strstr(text + (n > 64 ? n - 64 : 0), "i=599\n")) {
+        struct pollfd p = {.fd = ends[0], .events = POLLIN};
+        assert_int_equal(poll(&p, 1, -1), 1);
+        ssize_t got = read(ends[0], text + n, 1000);
+        assert_true(got > 0 && n + (size_t)got < sizeof text);
+        n += (size_t)got;
+    }
+    log_ring_stop();
+    dup2(kept, STDERR_FILENO);
+    assert_in_order(text, LINES);
+    close(kept), close(ends[0]), close(ends[1]);
+}
+
 /* Fault: an end of the process that waits for a reader. */
 static void an_unread_pipe_holds_up_no_end(void **state)
 {
@@ -191,6 +241,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(all_lines_in_order),
                                        cmocka_unit_test(an_unread_pipe_holds_up_nobody),
+                                       cmocka_unit_test(a_socket_that_takes_a_part),
                                        cmocka_unit_test(an_unread_pipe_holds_up_no_end),
                                        cmocka_unit_test(without_a_writer_lines_are_written_at_once),
                                        cmocka_unit_test(a_file_is_opened_again)};
