@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Each lane has its list and its threads; a thread takes the first task whose time has come, and
- * sleeps until the next one's otherwise.
+ * Each lane has its list and its threads; a thread takes of the tasks whose time has come the first
+ * one of the tenant whose turn it is, and sleeps until the next one's time otherwise.
+ *
+ * A turn advances its tenant's clock by a step over its weight, and the least clock is next. Who
+ * comes anew begins a turn behind the clock of who was last served, as if it had just had one.
  */
 #include "engine/base/background.h"
 
@@ -14,9 +17,19 @@
 #include "engine/base/clock.h"
 #include "engine/base/mem.h"
 
+enum { STEP = 1 << 20 };
+
+struct tenant {
+    uint64_t id, clock, step;
+    size_t n_task, n_bytes; /* that wait and that run */
+    struct tenant *next;
+};
+
 struct item {
     struct background_task task;
+    struct tenant *of; /* borrowed from the lane: it is there as long as it has tasks */
     int64_t due_us;
+    bool runs;
     struct item *next;
 };
 
@@ -24,7 +37,9 @@ struct lane {
     struct background_lane is;
     pthread_mutex_t lock;
     pthread_cond_t wake;
-    struct item *first, **last; /* owned: those that wait */
+    struct item *first, **last; /* owned: those that wait and that run */
+    struct tenant *tenant;      /* owned: those with tasks */
+    uint64_t clock;             /* of who was last served, as it was before */
     size_t n_task, n_bytes;     /* that wait and that run */
     bool stops;
     pthread_t *thread; /* owned: [n_thread] */
@@ -46,29 +61,71 @@ static void put(struct lane *l, struct item *t)
     pthread_cond_signal(&l->wake);
 }
 
-/* The first whose time has come; else NULL, and when that will be. */
+/* Whoever waits or runs is in the list. */
+static void unlink_item(struct lane *l, struct item *t)
+{
+    struct item **at = &l->first;
+    while (*at != t)
+        at = &(*at)->next;
+    *at = t->next;
+    if (l->last == &t->next)
+        l->last = at;
+}
+
+/* That of the tenant whose turn it is; else NULL, and when the first one's time comes. */
 static struct item *take(struct lane *l, int64_t *until_us)
 {
     int64_t now = clock_us();
+    struct item *found = NULL;
     *until_us = INT64_MAX / 1000;
-    for (struct item **at = &l->first; *at; at = &(*at)->next) {
-        struct item *t = *at;
-        if (t->due_us <= now) {
-            *at = t->next;
-            if (l->last == &t->next)
-                l->last = at;
-            return t;
-        }
-        *until_us = t->due_us < *until_us ? t->due_us : *until_us;
+    for (struct item *t = l->first; t; t = t->next) {
+        if (t->runs)
+            continue;
+        if (t->due_us > now)
+            *until_us = t->due_us < *until_us ? t->due_us : *until_us;
+        else if (!found || t->of->clock < found->of->clock)
+            found = t;
     }
-    return NULL;
+    if (!found)
+        return NULL;
+    found->runs = true;
+    l->clock = found->of->clock;
+    found->of->clock += found->of->step;
+    return found;
+}
+
+/* Whoever it is, with one task more of so many bytes. */
+static struct tenant *tenant_of(struct lane *l, const struct background_task *t)
+{
+    struct tenant *of = l->tenant;
+    while (of && of->id != t->tenant)
+        of = of->next;
+    if (!of) {
+        of = xcalloc(1, sizeof *of);
+        *of = (struct tenant){.id = t->tenant, .next = l->tenant};
+        of->step = STEP / (uint64_t)(t->weight > 0 ? t->weight : 1);
+        of->clock = l->clock + of->step;
+        l->tenant = of;
+    }
+    of->n_task++;
+    of->n_bytes += t->bytes;
+    return of;
 }
 
 static void forget(struct lane *l, struct item *t)
 {
+    struct tenant *of = t->of, **at = &l->tenant;
+    unlink_item(l, t);
     l->n_task--;
     l->n_bytes -= t->task.bytes;
+    of->n_bytes -= t->task.bytes;
     free(t);
+    if (--of->n_task > 0)
+        return;
+    while (*at != of)
+        at = &(*at)->next;
+    *at = of->next;
+    free(of);
 }
 
 static void drop(struct item *t)
@@ -77,18 +134,30 @@ static void drop(struct item *t)
         t->task.drop(t->task.ctx);
 }
 
+/* Where it got nothing in its turn that comes again, before those of others. */
+static void wait_again(struct lane *l, struct item *t, int64_t due_us)
+{
+    t->due_us = due_us;
+    t->runs = false;
+    if (t->task.keeps_turn) {
+        t->of->clock -= t->of->step;
+        pthread_cond_signal(&l->wake);
+        return;
+    }
+    unlink_item(l, t);
+    put(l, t);
+}
+
 static void run(struct lane *l, struct item *t)
 {
     pthread_mutex_unlock(&l->lock);
     int64_t again = t->task.run(t->task.ctx);
     pthread_mutex_lock(&l->lock);
-    bool is_dropped = again != BACKGROUND_DONE && l->stops;
-    if (again != BACKGROUND_DONE && !is_dropped) {
-        t->due_us = again;
-        put(l, t);
+    if (again != BACKGROUND_DONE && !l->stops) {
+        wait_again(l, t, again);
         return;
     }
-    if (is_dropped) {
+    if (again != BACKGROUND_DONE) {
         pthread_mutex_unlock(&l->lock);
         drop(t);
         pthread_mutex_lock(&l->lock);
@@ -162,12 +231,9 @@ static void stop(struct lane *l)
     for (; l->n_thread > 0; l->n_thread--)
         pthread_join(l->thread[l->n_thread - 1], NULL);
     while (l->first) { /* nobody else looks at it any more */
-        struct item *t = l->first;
-        l->first = t->next;
-        drop(t);
-        forget(l, t);
+        drop(l->first);
+        forget(l, l->first);
     }
-    l->last = &l->first;
 }
 
 void background_stop(struct background *b)
@@ -191,17 +257,28 @@ void background_free(struct background *b)
 
 /* ---- giving -------------------------------------------------------------------------------- */
 
-static int make_room(struct lane *l, size_t bytes, struct err *e)
+static int make_room(struct lane *l, const struct background_task *t, struct err *e)
 {
     const struct background_lane *is = &l->is;
+    const struct tenant *of = l->tenant;
+    size_t part = t->tenant ? 2 : 1;
+    while (of && of->id != t->tenant)
+        of = of->next;
+    size_t n_own = of ? of->n_task : 0, own = of ? of->n_bytes : 0;
     if (l->stops)
         return err_set(e, ERR_BUSY, "%s: the server is stopping", is->name);
     if ((is->max_tasks && l->n_task >= is->max_tasks) ||
-        (is->max_bytes && l->n_task && l->n_bytes + bytes > is->max_bytes))
+        (is->max_bytes && l->n_task && l->n_bytes + t->bytes > is->max_bytes))
         return err_set(e, ERR_BUSY, "%s: %zu tasks of %zu bytes are waiting already; try again",
                        is->name, l->n_task, l->n_bytes);
+    if ((is->max_tasks && n_own >= (is->max_tasks + part - 1) / part) ||
+        (is->max_bytes && n_own && own + t->bytes > is->max_bytes / part))
+        return err_set(e, ERR_BUSY,
+                       "%s: %zu tasks of %zu bytes of yours are waiting already, which is your "
+                       "part; try again",
+                       is->name, n_own, own);
     l->n_task++;
-    l->n_bytes += bytes;
+    l->n_bytes += t->bytes;
     return 0;
 }
 
@@ -212,9 +289,11 @@ int background_give(struct background *b, size_t lane, const struct background_t
     struct item *item = xcalloc(1, sizeof *item);
     item->task = *t;
     pthread_mutex_lock(&l->lock);
-    int rc = make_room(l, t->bytes, e);
-    if (!rc)
+    int rc = make_room(l, t, e);
+    if (!rc) {
+        item->of = tenant_of(l, t);
         put(l, item);
+    }
     pthread_mutex_unlock(&l->lock);
     if (rc)
         free(item);

@@ -44,14 +44,20 @@ int constraining_begin(struct constraining *t, struct call *c, struct engine *g,
                        const struct constraint *ask, bool *waits, struct api_error *e)
 {
     struct err why = ERR_INIT;
-    const struct background_task task = {.run = run, .drop = drop, .ctx = t, .bytes = ask->text.n};
+    const struct who *who = call_request(c)->who;
+    const struct background_task task = {.run = run,
+                                         .drop = drop,
+                                         .ctx = t,
+                                         .bytes = ask->text.n,
+                                         .tenant = who->tenant,
+                                         .weight = who->weight};
     *waits = false;
     if (ask->kind == CONSTRAINT_NONE)
         return 0;
     t->ask = ask;
     t->engine = g;
     t->call = c;
-    t->tenant = call_request(c)->who->salt;
+    t->tenant = who->salt;
     t->masks = engine_constraint_find(g, ask, t->tenant);
     if (t->masks)
         return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A lane of its own: adapters that clients load by name do not wait behind those that wait for a
- * place.
+ * place. Keys take turns there, by weight; who finds no place free keeps its turn.
  */
 #include "server/answer/fetching.h"
 
@@ -27,6 +27,12 @@ static void release(void *ctx)
     adapter_unref(t->adapter);
 }
 
+/* The same time for all who wait for a place: then the lane's order says who has it. */
+static int64_t next_us(void)
+{
+    return (clock_us() / AGAIN_US + 1) * AGAIN_US;
+}
+
 static int64_t run(void *ctx)
 {
     struct fetching *t = ctx;
@@ -34,7 +40,7 @@ static int64_t run(void *ctx)
     if (atomic_load(&t->is_left))
         err_set(&why, ERR_BUSY, "the client has left");
     else if (engine_adapter_fetch(t->engine, t->name, &t->adapter, &why) && why.code == ERR_BUSY)
-        return clock_us() + AGAIN_US;
+        return next_us();
     if (why.code && why.code != ERR_BUSY)
         log_event(LOG_ERROR, "an adapter cannot be read", LOG_TEXT("name", t->name),
                   LOG_TEXT("why", why.msg));
@@ -54,7 +60,13 @@ int fetching_begin(struct fetching *t, struct call *c, struct engine *g, const c
                    struct api_error *e)
 {
     struct err why = ERR_INIT;
-    const struct background_task task = {.run = run, .drop = drop, .ctx = t};
+    const struct who *who = call_request(c)->who;
+    const struct background_task task = {.run = run,
+                                         .drop = drop,
+                                         .ctx = t,
+                                         .tenant = who->tenant,
+                                         .weight = who->weight,
+                                         .keeps_turn = true};
     t->call = c;
     t->engine = g;
     t->name = name;

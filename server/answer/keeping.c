@@ -33,7 +33,9 @@ static void drop(void *ctx)
 int keeping_begin(struct keeping *t, struct call *c, const struct api_request *q, const char *id,
                   struct err *e)
 {
-    const struct background_task task = {.run = run, .drop = drop, .ctx = t};
+    const struct who *who = call_request(c)->who;
+    const struct background_task task = {
+        .run = run, .drop = drop, .ctx = t, .tenant = who->tenant, .weight = who->weight};
     t->is_begun = true;
     if (buf_char(&t->body, 0) || buf_check(&t->body, "the answer", e))
         return -1;

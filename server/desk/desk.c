@@ -108,7 +108,9 @@ static void drop(void *ctx)
 void desk_put(struct desk *d, struct errand *t)
 {
     struct err e = ERR_INIT;
-    const struct background_task task = {.run = run, .drop = drop, .ctx = t};
+    const struct who *who = t->ask->who;
+    const struct background_task task = {
+        .run = run, .drop = drop, .ctx = t, .tenant = who->tenant, .weight = who->weight};
     if (background_give(d->opt.work, t->asks_others ? SERVER_GRADERS : SERVER_DESK, &task, &e))
         fail(t, "overloaded", e.msg);
 }

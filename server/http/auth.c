@@ -52,6 +52,7 @@ struct auth *auth_new(struct limit_rule rule)
     atomic_init(&a->refs, 1);
     a->rule = rule;
     a->nobody = key_new("anonymous", SCOPE_INFERENCE | SCOPE_TRAINING | SCOPE_ADMIN, &rule);
+    a->nobody->who.tenant = 0;
     return a;
 }
 
@@ -183,7 +184,7 @@ void auth_who_of(const struct auth *a, const char *name, struct who *out)
     uint64_t tenant = map_hash(name, strlen(name));
     *out = k ? k->who : (struct who){.scopes = SCOPE_INFERENCE, .salt = tenant};
     out->name = name;
-    out->tenant = tenant;
+    out->tenant = k == a->nobody ? 0 : tenant;
     out->rule = NULL;
 }
 

@@ -42,7 +42,7 @@ struct who {
     const char *name; /* for the log and the metrics; "anonymous" */
     unsigned scopes;
     uint64_t salt;                 /* of this key's prefixes */
-    uint64_t tenant;               /* by its name: whose turn it is in the engine */
+    uint64_t tenant;               /* by its name: whose turn it is; 0: there are no keys */
     int32_t weight;                /* of its work beside other tenants'; 0: 1 */
     bool is_idle;                  /* its work runs only while the engine has no other */
     const struct limit_rule *rule; /* what it may have; NULL: whatever it wants */

@@ -489,8 +489,12 @@ static void drop_late(void *ctx)
  * this thread has others to serve. From the phase CONN_WAIT on the watch only wakes. */
 static enum MHD_Result hand(struct call *c)
 {
-    const struct background_task task = {
-        .run = begin_late, .drop = drop_late, .ctx = c, .bytes = c->req.n_body};
+    const struct background_task task = {.run = begin_late,
+                                         .drop = drop_late,
+                                         .ctx = c,
+                                         .bytes = c->req.n_body,
+                                         .tenant = c->req.who->tenant,
+                                         .weight = c->req.who->weight};
     struct err e = ERR_INIT;
     if (!conn_enter(c->conn, CONN_WAIT, c->due_us))
         return MHD_NO;

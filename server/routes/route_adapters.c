@@ -195,8 +195,10 @@ static void nothing(void *ctx)
 
 static void give(struct change *l, int64_t (*run)(void *ctx))
 {
-    const struct background_task task = {.run = run, .drop = stop, .ctx = l};
     struct call *c = l->call;
+    const struct who *who = call_request(c)->who;
+    const struct background_task task = {
+        .run = run, .drop = stop, .ctx = l, .tenant = who->tenant, .weight = who->weight};
     call_wait(c, &(struct call_later){.step = step, .gone = nothing, .done = nothing, .ctx = l});
     call_ref(c);
     if (background_give(server_work(call_server(c)), SERVER_LOADS, &task, &l->err))

@@ -106,7 +106,9 @@ static void drop(void *ctx)
 
 static void give(struct tinker_wait *w)
 {
-    const struct background_task task = {.run = look, .drop = drop, .ctx = w};
+    const struct who *who = call_request(w->call)->who;
+    const struct background_task task = {
+        .run = look, .drop = drop, .ctx = w, .tenant = who->tenant, .weight = who->weight};
     struct err e = ERR_INIT;
     if (background_give(w->all->opt.work, w->all->opt.lane, &task, &e))
         drop(w);

@@ -7,7 +7,8 @@ Faults they can catch: a model that is refused, or answers as another one, becau
 that is put out under a request; a request that waits for ever behind others; places that are all taken by
 adapters that stay; a model that comes back after it was deleted; one whose files were altered while it
 was not loaded, and is served; a start that reads them all; other ranks that keep what is gone; a load by name
-that waits for a place, and holds up whoever looks at a name or a disk.
+that waits for a place, and holds up whoever looks at a name or a disk; a key that asks for many models, behind
+all of which another key's one waits.
 
 TEST_MODELS=N has as many at the start (200). Random weights; standard library only."""
 import concurrent.futures
@@ -29,6 +30,9 @@ from test_tuning import MODEL, Client, rows  # noqa: E402
 
 MODELS = int(os.environ.get("TEST_MODELS") or 200)
 PLACES = 2
+KEYS = "".join(f"{who} all {who}-key-{who}-key\n" for who in ("anonymous", "bob"))
+ANN, BOB = ({"Authorization": f"Bearer {who}-key-{who}-key"} for who in ("anonymous", "bob"))
+CROWD = 60
 OPTIONS = ("--name", "tiny", "--no-access-log", "--kv-memory", "8M", "--max-lora-rank", "16")
 
 
@@ -36,9 +40,9 @@ def serve(data, *more):
     return Tandem(MODEL, *OPTIONS, "--data-dir", data, "--max-adapters", PLACES, *more)
 
 
-def text(s, model, n=12, **more):
+def text(s, model, n=12, who=None):
     r = s.post("/v1/completions", {"model": model, "prompt": "a b", "max_tokens": n, "temperature": 0,
-                                   "logprobs": 1, "ignore_eos": True, **more})
+                                   "logprobs": 1, "ignore_eos": True}, **(who or {}))
     assert r.status == 200, (model, r)
     return json.dumps(r.json["choices"])
 
@@ -89,11 +93,11 @@ def again(tmp, want, *more):
         all_answer(s, list(want), want)
 
 
-def long_stream(s, model):
+def long_stream(s, model, who=None):
     c = http.client.HTTPConnection("127.0.0.1", s.port, timeout=120 * SLOW)
     c.request("POST", "/v1/completions", json.dumps(
         {"model": model, "prompt": "a", "max_tokens": 3000, "ignore_eos": True, "stream": True}),
-        {"Content-Type": "application/json"})
+        {"Content-Type": "application/json", **(who or {})})
     r = c.getresponse()
     assert r.status == 200 and r.readline(), r.status
     return c
@@ -164,13 +168,15 @@ def deleted(tmp, want):
             assert text(s, name) == want[name], name
 
 
-def grown(data, n, model):
+def grown(data, n, model, **other):
     """So many rows of models beside the first one's, each with a folder of its own."""
     with contextlib.closing(sqlite3.connect(data / "store.db")) as db, db:
         row = dict(zip([x[1] for x in db.execute("PRAGMA table_info(tuned)")],
                        db.execute("SELECT * FROM tuned WHERE name = ?", (model,)).fetchone()))
         for i in range(n):
-            new = {**row, "seq": None, "id": f"ftmodel_{i:024}", "name": f"{model}-{i}", "dir": f"{row['dir']}-step-{10**6 + i}"}
+            x = f"{i}{other.get('owner', '')}"
+            new = {**row, "seq": None, "id": f"ftmodel_{x:0>24}", "name": f"{model}-{x}",
+                   "dir": f"{row['dir']}-step-{10**6 + i + 10**5 * len(other)}", **other}
             shutil.copytree(data / "adapters" / row["dir"], data / "adapters" / new["dir"], copy_function=os.link)
             db.execute(f"INSERT INTO tuned ({', '.join(new)}) VALUES ({', '.join('?' * len(new))})", list(new.values()))
 
@@ -191,13 +197,38 @@ def many(tmp, want):
     return f"{MODELS} models: ready in {seconds:.1f} s, {more / 2**20:.1f} MB more behind 50 of them"
 
 
+def a_crowd_of_models(tmp, want):
+    """One key's requests wait for places, each for a model of its own: another key's has the next place but one."""
+    data, first = tmp / "crowd", next(iter(want))
+    shutil.copytree(tmp / "data", data)
+    grown(data, CROWD, first)
+    grown(data, 3, first, owner="bob")
+    (tmp / "keys").write_text(KEYS)
+    with serve(data, "--ctx", "4096", "--api-key-file", tmp / "keys") as s, \
+            concurrent.futures.ThreadPoolExecutor(CROWD) as pool:
+        with contextlib.ExitStack() as held:
+            for name in list(want)[1:3]:
+                held.enter_context(contextlib.closing(long_stream(s, name, ANN)))
+            crowd = [pool.submit(text, s, f"{first}-{i}", who=ANN) for i in range(CROWD)]
+            while s.metrics(**ANN)["tandem_http_connections"] < CROWD + 3:
+                assert not any(x.done() for x in crowd)
+        passed = []
+        for i in range(3):
+            ended = sum(x.done() for x in crowd)
+            assert text(s, f"{first}-{i}bob", who=BOB) == want[first]
+            passed.append(sum(x.done() for x in crowd) - ended)
+        assert max(passed) <= 2 * PLACES + 2, f"so many of another key's went first: {passed}"
+        for x in crowd:
+            assert x.result() == want[first]
+
+
 def main():
     cases, want = Cases(), {}
     with scratch() as tmp:
         cases.run("more models than places", lambda: tuned(tmp, want))
         cases.run("behind a start", lambda: again(tmp, want))
         cases.run("of two ranks", lambda: again(tmp, want, "--tp", "2"))
-        for case in (held_places, load_waits, stays, deleted, many):
+        for case in (held_places, load_waits, stays, deleted, many, a_crowd_of_models):
             cases.run(case.__name__, lambda case=case: case(tmp, want))
     return cases.end()
 

@@ -2,12 +2,15 @@
  *
  * Faults it can catch: a task that runs twice, never, or beside its neighbour in a lane of one;
  * work that outlives its owner, or that is neither run nor dropped at a stop; room that is never
- * given back, or taken past its bound; a stop that waits for a task's next turn.
+ * given back, or taken past its bound; a stop that waits for a task's next turn; a tenant whose
+ * many tasks make others wait, by their place in the line or by the lane's room; a weight that is
+ * nobody's; a task that loses its turn because what it waits for was not there.
  */
 #include "engine/base/background.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #include "engine/base/clock.h"
 #include "tests/lib/test.h"
@@ -96,7 +99,8 @@ static void until(const int *what, int n)
 
 static int give(size_t lane, size_t bytes, struct err *e)
 {
-    return background_give(b, lane, &(struct background_task){run, drop, NULL, bytes}, e);
+    return background_give(b, lane,
+                           &(struct background_task){.run = run, .drop = drop, .bytes = bytes}, e);
 }
 
 static void each_runs_once(void **state)
@@ -154,7 +158,7 @@ static void runs_again(void **state)
     p.turns = 5;
     assert_good(give(ONE, 0, &e), &e);
     until(&p.n_run, 6);
-    const struct background_task late = {run_late, drop, NULL, 0};
+    const struct background_task late = {.run = run_late, .drop = drop};
     assert_good(background_give(b, ONE, &late, &e), &e);
     until(&p.n_run, 7);
     background_stop(b); /* does not wait an hour */
@@ -190,12 +194,145 @@ static void stop_joins(void **state)
     background_stop(b);
 }
 
+/* ---- turns -------------------------------------------------------------------------------------
+ */
+
+enum { MARKS = 64 };
+
+static char order[MARKS]; /* under p.lock: whose tasks ran */
+
+struct mark {
+    char of;
+    int refusals; /* so often it finds nothing */
+};
+
+static int64_t run_mark(void *ctx)
+{
+    struct mark *m = ctx;
+    if (m->refusals > 0) {
+        m->refusals--;
+        return clock_us();
+    }
+    pthread_mutex_lock(&p.lock);
+    order[p.n_run++] = m->of;
+    pthread_cond_broadcast(&p.moved);
+    pthread_mutex_unlock(&p.lock);
+    return BACKGROUND_DONE;
+}
+
+static void give_mark(struct mark *m, int32_t weight, bool keeps_turn)
+{
+    struct err e = ERR_INIT;
+    const struct background_task t = {.run = run_mark,
+                                      .drop = drop,
+                                      .ctx = m,
+                                      .tenant = (uint64_t)m->of,
+                                      .weight = weight,
+                                      .keeps_turn = keeps_turn};
+    assert_good(background_give(b, MANY, &t, &e), &e);
+}
+
+/* Lanes of one thread each, of which one is held by a task of nobody's. */
+static void lanes_of_one(void **state)
+{
+    const struct background_lane one[] = {{"one", 1, 0, 0}, {"many", 1, 0, 0}};
+    struct err e = ERR_INIT;
+    (void)state;
+    background_free(b);
+    b = background_new(one, 2, &e);
+    assert_non_null(b);
+    hold(false);
+    assert_good(give(MANY, 1, &e), &e);
+    until(&p.n_now, 1);
+}
+
+static void let_run(int n)
+{
+    pthread_mutex_lock(&p.lock);
+    p.n_run = -1; /* the one that held it */
+    memset(order, 0, sizeof order);
+    pthread_mutex_unlock(&p.lock);
+    hold(true);
+    until(&p.n_run, n);
+}
+
+/* Of two tenants each has every other turn, whoever came first with however many. */
+static void tenants_take_turns(void **state)
+{
+    struct mark a = {.of = 'a'}, c = {.of = 'c'};
+    lanes_of_one(state);
+    for (int i = 0; i < 8; i++)
+        give_mark(&a, 1, false);
+    for (int i = 0; i < 3; i++)
+        give_mark(&c, 1, false);
+    let_run(11);
+    assert_string_equal(order, "acacacaaaaa");
+}
+
+static void turns_are_by_weight(void **state)
+{
+    struct mark a = {.of = 'a'}, c = {.of = 'c'};
+    lanes_of_one(state);
+    for (int i = 0; i < 3; i++)
+        give_mark(&a, 1, false);
+    for (int i = 0; i < 8; i++)
+        give_mark(&c, 4, false);
+    let_run(11);
+    assert_string_equal(order, "cccaccccaca");
+}
+
+/* What is asked again and again keeps its place, and its tenant the turn, until there is something.
+ */
+static void who_gets_nothing_is_next(void **state)
+{
+    struct mark a = {.of = 'a'}, c = {.of = 'c'}, late = {.of = 'a', .refusals = 3};
+    lanes_of_one(state);
+    give_mark(&late, 1, true);
+    for (int i = 0; i < 2; i++)
+        give_mark(&a, 1, true);
+    for (int i = 0; i < 3; i++)
+        give_mark(&c, 1, true);
+    let_run(6);
+    assert_string_equal(order, "acacac");
+}
+
+/* Nobody's tasks may have all of the room, a tenant's half. */
+static void room_is_shared(void **state)
+{
+    struct err e = ERR_INIT;
+    struct background_task t = {.run = run, .drop = drop, .tenant = 1};
+    (void)state;
+    hold(false);
+    assert_good(background_give(b, ONE, &t, &e), &e);
+    assert_good(background_give(b, ONE, &t, &e), &e);
+    assert_err(background_give(b, ONE, &t, &e), &e, ERR_BUSY, "yours");
+    e = (struct err)ERR_INIT;
+    t.tenant = 2;
+    assert_good(background_give(b, ONE, &t, &e), &e);
+    assert_good(background_give(b, ONE, &t, &e), &e);
+    t.tenant = 3;
+    assert_err(background_give(b, ONE, &t, &e), &e, ERR_BUSY, "4 tasks");
+    e = (struct err)ERR_INIT;
+    hold(true);
+    until(&p.n_run, 4);
+    t.tenant = 1;
+    while (background_give(b, ONE, &t, &e)) /* the room comes back behind the run */
+        e = (struct err)ERR_INIT;
+    until(&p.n_run, 5);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {CASE(each_runs_once), CASE(bytes_are_counted),
-                                       CASE(lanes_run_side_by_side), CASE(runs_again),
-                                       CASE(stop_joins)};
+    const struct CMUnitTest tests[] = {CASE(each_runs_once),
+                                       CASE(bytes_are_counted),
+                                       CASE(lanes_run_side_by_side),
+                                       CASE(runs_again),
+                                       CASE(stop_joins),
+                                       CASE(tenants_take_turns),
+                                       CASE(turns_are_by_weight),
+                                       CASE(who_gets_nothing_is_next),
+                                       CASE(room_is_shared)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
