@@ -45,6 +45,7 @@ struct auth *door_keys(const struct server_options *o, struct err *e)
     rule.at_once = half_of(rule.at_once, o->max_requests, KEY_AT_ONCE_LEAST);
     rule.texts = half_of(rule.texts, o->max_waiting ? o->max_waiting : WAITING, KEY_TEXTS_LEAST);
     rule.adapters = half_of(rule.adapters, loader_adapters(o), 1);
+    rule.held = o->body_memory / 2;
     auth_rule(a, rule);
     int rc = 0;
     if (o->api_key && *o->api_key &&

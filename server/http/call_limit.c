@@ -34,23 +34,36 @@ int64_t call_tokens_most(const struct call *c)
     return c->grant.limit ? c->grant.limit->rule.tokens_min : 0;
 }
 
-bool call_fits_never(const struct call *c)
+void call_uncharge(struct call *c)
 {
-    return (int64_t)c->n_charged > c->http->o.body_bytes;
+    if (!c->n_charged)
+        return;
+    limit_hold(&c->grant, -(int64_t)c->n_charged);
+    atomic_fetch_sub(&c->http->body_bytes, (int64_t)c->n_charged);
+    c->n_charged = 0;
 }
 
 int call_charge(struct call *c, size_t bytes, struct api_error *e)
 {
     struct http *h = c->http;
+    int64_t n = (int64_t)bytes;
     c->n_charged += bytes;
-    if (atomic_fetch_add(&h->body_bytes, (int64_t)bytes) + (int64_t)bytes <= h->o.body_bytes)
+    bool fits_key = limit_hold(&c->grant, n),
+         fits_all = atomic_fetch_add(&h->body_bytes, n) + n <= h->o.body_bytes;
+    if (fits_key && fits_all)
         return 0;
-    if (call_fits_never(c))
+    if ((int64_t)c->n_charged > h->o.body_bytes)
         return api_fail(e, 413, NULL, NULL,
                         "this request takes more than the %" PRId64
                         " bytes that all at once may have (--body-memory): ask for less",
                         h->o.body_bytes);
-    api_fail(e, 503, NULL, NULL, "the server has no memory for this request now");
+    if (!fits_key)
+        api_fail(e, 429, NULL, NULL,
+                 "requests of this API key hold the %" PRId64
+                 " bytes that they may have, half of --body-memory",
+                 c->grant.limit->rule.held);
+    else
+        api_fail(e, 503, NULL, NULL, "the server has no memory for this request now");
     e->retry_after_s = 1;
     return -1;
 }

@@ -100,9 +100,9 @@ void call_begin(struct call *c);          /* the handler */
 bool call_sleep(struct call *c);          /* false: woken meanwhile; the connection is suspended */
 bool call_has_begun(struct call *c);      /* false: the handler has it; nothing is looked at */
 void call_say_left(struct call *c, const struct limit_rule *rule, const struct limit_view *v);
-bool call_fits_never(const struct call *c); /* what it is charged is more than all may have */
-void call_late(struct call *c);             /* its time is over */
-bool call_pings(const struct call *c);      /* its silence may be broken */
-void call_ping(struct call *c);             /* does so if it is due */
+void call_uncharge(struct call *c);    /* all that it is charged */
+void call_late(struct call *c);        /* its time is over */
+bool call_pings(const struct call *c); /* its silence may be broken */
+void call_ping(struct call *c);        /* does so if it is due */
 
 #endif

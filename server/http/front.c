@@ -182,7 +182,7 @@ static int check_limit(struct call *c, struct auth_key *key, struct api_error *e
     const struct limit_rule *rule = &key->limit.rule;
     int64_t retry_us;
     struct limit_view v;
-    if (!rule->requests_min && !rule->tokens_min && !rule->at_once && !rule->texts)
+    if (!rule->requests_min && !rule->tokens_min && !rule->at_once && !rule->texts && !rule->held)
         return 0;
     enum limit_answer a = limit_take(&key->limit, clock_us(), &c->grant, &v, &retry_us);
     call_say_left(c, rule, &v);

@@ -315,22 +315,10 @@ static enum MHD_Result begin(struct http *h, struct MHD_Connection *m, const cha
 }
 
 /* What the body takes is counted over all requests. */
-static int charge(struct call *c)
+static int charge(struct call *c, struct api_error *e)
 {
-    struct http *h = c->http;
     size_t more = c->body.cap - c->n_charged;
-    if (more == 0)
-        return 0;
-    c->n_charged += more;
-    return atomic_fetch_add(&h->body_bytes, (int64_t)more) + (int64_t)more > h->o.body_bytes ? -1
-                                                                                             : 0;
-}
-
-static void uncharge(struct call *c)
-{
-    if (c->n_charged)
-        atomic_fetch_sub(&c->http->body_bytes, (int64_t)c->n_charged);
-    c->n_charged = 0;
+    return more ? call_charge(c, more, e) : 0;
 }
 
 /* What was done is told of, and what it held is free for others. */
@@ -354,7 +342,7 @@ static void settle(struct call *c, bool is_whole)
         h->o.ended(h->o.ctx, &r);
     }
     limit_give(&c->grant, c->tok_in + c->tok_out, now);
-    uncharge(c);
+    call_uncharge(c);
     atomic_fetch_sub(&h->n_call, 1);
 }
 
@@ -363,7 +351,7 @@ static void settle(struct call *c, bool is_whole)
 static enum MHD_Result refuse_now(struct call *c)
 {
     buf_release(&c->body);
-    uncharge(c);
+    call_uncharge(c);
     if (c->intake)
         c->route->intake->free(c->intake);
     c->intake = NULL;
@@ -419,17 +407,12 @@ static enum MHD_Result take(struct call *c, const char *data, size_t n)
         return push(c, data, n);
     if (c->answer != CALL_NONE)
         return drop(c);
-    if (!buf_add(&c->body, data, n) && !charge(c))
+    if (!buf_add(&c->body, data, n) && !charge(c, &e))
         return MHD_YES;
     if (c->body.failed && !c->body.no_memory) {
         api_fail(&e, 413, NULL, NULL, "the body has more than the %zu bytes that this path takes",
                  c->route->max_body);
-    } else if (!c->body.failed && call_fits_never(c)) {
-        api_fail(&e, 413, NULL, NULL,
-                 "the body takes more than the %" PRId64
-                 " bytes that all at once may have (--body-memory)",
-                 c->http->o.body_bytes);
-    } else {
+    } else if (c->body.failed) {
         api_fail(&e, 503, NULL, NULL, "the server has no memory for this body now");
         e.retry_after_s = 1;
     }

@@ -48,8 +48,7 @@ static void no_query(struct call *c, void (*fn)(void *ctx, const char *name, con
 static void freed(struct call *c)
 {
     struct inside *n = c->inside;
-    if (c->n_charged)
-        atomic_fetch_sub(&c->http->body_bytes, (int64_t)c->n_charged);
+    call_uncharge(c);
     n->freed(n->ctx);
     free(n);
 }

@@ -136,6 +136,20 @@ enum limit_answer limit_reserve(struct grant *g, int64_t texts, int64_t tokens, 
     return a;
 }
 
+bool limit_hold(struct grant *g, int64_t bytes)
+{
+    struct limit *l = g->limit;
+    if (!l)
+        return true;
+    pthread_mutex_lock(&l->level->lock);
+    int64_t others = l->level->held - g->held;
+    g->held += bytes;
+    l->level->held += bytes;
+    bool is_good = !l->rule.held || !others || l->level->held <= l->rule.held;
+    pthread_mutex_unlock(&l->level->lock);
+    return is_good;
+}
+
 void limit_give(struct grant *g, int64_t tokens, int64_t now_us)
 {
     struct limit *l = g->limit;
@@ -146,6 +160,7 @@ void limit_give(struct grant *g, int64_t tokens, int64_t now_us)
     fill(l->level, now_us);
     l->level->n_now--;
     l->level->n_text -= g->text;
+    l->level->held -= g->held;
     l->level->tokens += (double)(g->tokens - (l->rule.tokens_min ? tokens : 0));
     l->level->tokens = l->level->tokens < 0 ? 0 : l->level->tokens;
     fill(l->level, now_us); /* a bucket holds no more than a minute's worth */

@@ -25,6 +25,7 @@ struct limit_rule {
     int64_t jobs, jobs_waiting;                /* in all; that have not ended */
     int64_t adapters, bytes;                   /* loaded; of files and rows */
     int64_t weight;                            /* of its work beside others'; 0: 1 */
+    int64_t held; /* bytes of bodies and of what is made for answers, of several requests */
 };
 
 /* Buckets and counts. Counted: those of a key outlive the rule that they began with. */
@@ -34,7 +35,7 @@ struct limit_level {
     struct limit_rule rule;  /* the newest */
     double requests, tokens; /* in the buckets */
     int64_t seen_us;         /* when they were last filled */
-    int64_t n_now, n_text;
+    int64_t n_now, n_text, held;
 };
 
 struct limit {
@@ -46,6 +47,7 @@ struct limit {
 struct grant {
     struct limit *limit;  /* borrowed; NULL: nothing */
     int64_t text, tokens; /* set aside */
+    int64_t held;
 };
 
 /* For the headers: what is left, and when the buckets are full again. */
@@ -70,6 +72,9 @@ enum limit_answer limit_take(struct limit *l, int64_t now_us, struct grant *g,
 /* Of a request that was admitted, what it may come to; once. */
 enum limit_answer limit_reserve(struct grant *g, int64_t texts, int64_t tokens, int64_t now_us,
                                 struct limit_view *view, int64_t *retry_us);
+/* So many bytes more, or fewer; they are counted either way. False: with those of others of the
+ * key's requests they are more than it may have. A request alone may have what it wants. */
+bool limit_hold(struct grant *g, int64_t bytes);
 /* tokens: what it came to. */
 void limit_give(struct grant *g, int64_t tokens, int64_t now_us);
 

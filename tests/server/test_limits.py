@@ -2,8 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What one key may have of what is everybody's: jobs, adapters, texts at once, tokens. Catches: 600 jobs
 or 64 adapters of one key that leave nothing to another; a refusal that does not say which limit it is; a
-limit of tokens that runs into debt; a time to come back that is not true."""
+limit of tokens that runs into debt; a time to come back that is not true; bodies of one key that leave no memory
+to another's."""
+import contextlib
 import pathlib
+import select
+import socket
 import sys
 import time
 
@@ -139,6 +143,32 @@ def tokens_without_debt(s):
     assert len(r.headers.get_all("x-ratelimit-remaining-tokens")) == 1, r.headers
 
 
+def sent_so_far(s, key, n):
+    """A request whose body has n bytes, and lacks the last one."""
+    c = socket.create_connection(("127.0.0.1", s.port))
+    head = (f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nAuthorization: {key['Authorization']}\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {n + 1}\r\n\r\n")
+    c.sendall(head.encode() + b" " * n)
+    return c
+
+
+def bodies_that_come_slowly(model, *options):
+    """They may hold half of the memory that is for all."""
+    mb = 1 << 20
+    body = {"prompt": "a", "max_tokens": 1, "user": "x" * 60000}
+    with Tandem(model, *options, "--body-memory", "4M") as s, contextlib.ExitStack() as held:
+        hers = [held.enter_context(contextlib.closing(sent_so_far(s, ANN, mb - 4096))) for _ in range(3)]
+        refused, _, _ = select.select(hers, [], [], 60 * SLOW)
+        said = refused[0].recv(4096)
+        assert said.startswith(b"HTTP/1.1 429 ") and b"Retry-After: " in said, said
+        c = held.enter_context(contextlib.closing(sent_so_far(s, BOB, mb - 4096)))
+        c.sendall(b"{")
+        c.settimeout(60 * SLOW)
+        said = c.recv(4096)
+        assert said.startswith(b"HTTP/1.1 400 "), said  # it was read
+        assert s.post("/v1/completions", body, **BOB).status == 200
+
+
 cases = Cases()
 with scratch() as tmp:
     (tmp / "keys").write_text(KEYS, encoding="utf-8")
@@ -157,6 +187,8 @@ with scratch() as tmp:
                   lambda: adapters_and_one_more(server, tmp / "root"))
         cases.run("texts at once", lambda: texts_at_once(server))
         cases.run("tokens a minute leave no debt", lambda: tokens_without_debt(server))
+    cases.run("bodies that come slowly", lambda: bodies_that_come_slowly(
+        tmp / "tiny", "--api-key-file", tmp / "keys", "--name", "tiny"))
     own = ("--api-key-file", tmp / "keys", "--name", "tiny", "--data-dir", tmp / "own", "--max-adapters", 8)
     with Tandem(tmp / "tiny", *own) as server:
         cases.run("what jobs make needs no place of the key's own", lambda: results_need_no_place(server))

@@ -148,6 +148,30 @@ static void test_texts(void **state)
     limit_release(&w.limit);
 }
 
+/* Bytes of a request that are counted as others' of its key, or not given back. */
+static void test_held(void **state)
+{
+    struct world w;
+    struct grant g[2], none = {.limit = NULL};
+    (void)state;
+    open_world(&w, 0, 0, 0);
+    w.limit.rule.held = 100;
+    assert_int_equal(take(&w, 0, &g[0]), LIMIT_GOOD);
+    assert_int_equal(take(&w, 0, &g[1]), LIMIT_GOOD);
+    assert_true(limit_hold(&g[0], 150)); /* alone */
+    assert_false(limit_hold(&g[1], 1));
+    limit_hold(&g[1], -1);
+    limit_hold(&g[0], -60);
+    assert_true(limit_hold(&g[1], 10));
+    assert_false(limit_hold(&g[1], 1));
+    limit_give(&g[0], 0, 0);
+    assert_true(limit_hold(&g[1], 89));
+    limit_give(&g[1], 0, 0);
+    assert_int_equal(w.limit.level->held, 0);
+    assert_true(limit_hold(&none, 1000));
+    limit_release(&w.limit);
+}
+
 /* A refused request that is counted as in work, or an ended one that stays so. */
 static void test_at_once(void **state)
 {
@@ -270,7 +294,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_requests),   cmocka_unit_test(test_tokens),
-        cmocka_unit_test(test_at_once),    cmocka_unit_test(test_backwards),
+        cmocka_unit_test(test_held), cmocka_unit_test(test_at_once),    cmocka_unit_test(test_backwards),
         cmocka_unit_test(test_no_rule),    cmocka_unit_test(test_text),
         cmocka_unit_test(test_never),      cmocka_unit_test(test_used_without_reserve),
         cmocka_unit_test(test_texts),      cmocka_unit_test(test_carry),
