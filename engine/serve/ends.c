@@ -79,7 +79,7 @@ static void free_parted(struct engine *g)
         if (w->n_flight > 0)
             continue;
         work_list_drop(&g->own.parted, w);
-        atomic_fetch_sub_explicit(&g->told.hold_bytes, w->bytes, memory_order_relaxed);
+        work_unhold(g, w);
         work_free(w);
     }
 }

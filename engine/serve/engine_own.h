@@ -36,7 +36,8 @@ void adapters_forget(void *engine, uint64_t gone); /* prefixes of a version that
 /* ---- ends.c: works that begin and end, and who is told ---- */
 void work_list_add(struct work_list *l, struct work *w);
 void work_list_drop(struct work_list *l, struct work *w);
-void work_let_go(struct engine *g, struct work *w); /* out of the scheduler, if it is there */
+void work_let_go(struct engine *g, struct work *w);       /* out of the scheduler, if it is there */
+void work_unhold(struct engine *g, const struct work *w); /* its memory is others' */
 void work_begin(struct engine *g, struct work *w, int64_t now);
 void work_mark(struct engine *g, struct work *w, bool ended); /* its group is notified */
 /* The answer ends; the work goes to `over` and no further step sees it. */

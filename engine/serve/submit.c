@@ -43,6 +43,29 @@ static int make_works(struct engine *g, const struct gen_req *req, size_t n, str
     return beams_make(list, e);
 }
 
+/* NULL: the bound of what takes idle time is for all of it, and nobody's has none. */
+static _Atomic size_t *hold_of(struct engine *g, const struct work *w)
+{
+    bool is_bound = w->seq.tenant && !w->seq.is_idle;
+    return is_bound ? &g->told.hold_of[w->seq.tenant % HOLD_PLACES] : NULL;
+}
+
+static void hold(struct engine *g, const struct work *first, size_t bytes)
+{
+    _Atomic size_t *of = hold_of(g, first);
+    atomic_fetch_add(&g->told.hold_bytes, bytes);
+    if (of)
+        atomic_fetch_add(of, bytes);
+}
+
+void work_unhold(struct engine *g, const struct work *w)
+{
+    _Atomic size_t *of = hold_of(g, w);
+    atomic_fetch_sub_explicit(&g->told.hold_bytes, w->bytes, memory_order_relaxed);
+    if (of)
+        atomic_fetch_sub_explicit(of, w->bytes, memory_order_relaxed);
+}
+
 static size_t bytes_of(const struct work_list *list)
 {
     size_t bytes = 0;
@@ -52,14 +75,21 @@ static size_t bytes_of(const struct work_list *list)
 }
 
 /* Memory is reserved for the longest answers that were asked for, though most end long before. */
-static int check_memory(struct engine *g, size_t bytes, bool is_idle, struct err *e)
+static int check_memory(struct engine *g, const struct work *first, size_t bytes, struct err *e)
 {
+    const _Atomic size_t *of = hold_of(g, first);
+    bool is_idle = first->seq.is_idle;
+    size_t own = of ? atomic_load(of) : 0;
     size_t most = g->fixed.room.hold_bytes, held = atomic_load(&g->told.hold_bytes);
     if (bytes > most)
         return err_set(e, ERR_TOO_LARGE,
                        "prompt and answer with all that is wanted of them may take %zu MB, at "
                        "most %zu are for requests",
                        bytes >> 20, most >> 20);
+    if (own && own + bytes > most / 2)
+        return err_set(e, ERR_BUSY,
+                       "your requests have set aside half of the memory for answers: try again "
+                       "when some have ended, or ask for shorter ones");
     if (held + bytes > (size_t)part_of((int64_t)most, is_idle, (int64_t)held))
         return err_set(e, ERR_BUSY, "memory is set aside for others' answers: try again later");
     return 0;
@@ -74,11 +104,11 @@ static int hand_over(struct engine *g, struct work_list *list, struct err *e)
     if (g->mail.stops) {
         rc = err_set(e, ERR_BUSY, "%s",
                      g->mail.why.code ? ranks_lost_text(g) : "the engine is stopping");
-    } else if (check_room(g, (size_t)list->n, is_idle, e) || check_memory(g, bytes, is_idle, e) ||
-               beams_reserve(g, list, e)) {
+    } else if (check_room(g, (size_t)list->n, is_idle, e) ||
+               check_memory(g, list->first, bytes, e) || beams_reserve(g, list, e)) {
         rc = -1;
     } else {
-        atomic_fetch_add(&g->told.hold_bytes, bytes);
+        hold(g, list->first, bytes);
         atomic_fetch_add(&g->told.n_waiting, list->n);
         list->first->prev = g->mail.inbox.last;
         *(g->mail.inbox.last ? &g->mail.inbox.last->next : &g->mail.inbox.first) = list->first;

@@ -579,6 +579,43 @@ static int nothing_is_left(void **state)
     return mem_stat().n_block == 0 && mem_stat().now_bytes == 0 ? 0 : -1;
 }
 
+/* Half of the memory that requests may set aside is a tenant's, whatever it asks for; nobody's may
+ * have all. Faults: one that leaves nothing to others; its part that is never given back. */
+static void memory_is_shared(void **state)
+{
+    (void)state;
+    struct engine *g = start(2, LONG_CTX);
+    struct gen_params p = gen_greedy(LONG_CTX - PROMPT);
+    int32_t prompt[PROMPT] = {0};
+    struct gen_req q = {.prompt = prompt, .n_prompt = PROMPT, .params = &p, .tenant = 1};
+    struct answer *a[4], *none;
+    struct err e = ERR_INIT;
+    p.ignore_eos = true;
+    a[0] = submit(g, &q);
+    g->fixed.room.hold_bytes = 4 * atomic_load(&g->told.hold_bytes) + 100;
+    a[1] = submit(g, &q);
+    assert_err(engine_submit(g, &q, 1, (struct gen_notify){0}, &none, &e), &e, ERR_BUSY, "half");
+    q.tenant = 2;
+    a[2] = submit(g, &q);
+    q.tenant = 0;
+    a[3] = submit(g, &q);
+    for (int i = 0; i < 4; i++)
+        answer_cancel(a[i]);
+    for (int i = 0; i < 4; i++)
+        answer_unref(a[i]);
+    nothing_is_held(g);
+    for (int i = 0; i < HOLD_PLACES; i++)
+        assert_int_equal(atomic_load(&g->told.hold_of[i]), 0);
+    for (int i = 0; i < 4; i++) /* alone */
+        a[i] = submit(g, &q);
+    for (int i = 0; i < 4; i++) {
+        answer_cancel(a[i]);
+        answer_unref(a[i]);
+    }
+    nothing_is_held(g);
+    engine_free(g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -588,6 +625,7 @@ int main(void)
         cmocka_unit_test(never_started),           cmocka_unit_test(a_wait_is_no_step),
         cmocka_unit_test(a_row_of_nan_ends_alone), cmocka_unit_test(eight_threads),
         cmocka_unit_test(idling_costs_nothing),    cmocka_unit_test(idle_work_gives_way),
+        cmocka_unit_test(memory_is_shared),
     };
     return cmocka_run_group_tests(tests, NULL, nothing_is_left);
 }
