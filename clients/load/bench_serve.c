@@ -200,7 +200,7 @@ static int read_clients(struct bench *b, const char *text, struct err *e)
     while (*text || b->n_stage == 0) {
         char one[24];
         size_t n = strcspn(text, ",");
-        snprintf(one, sizeof one, "%.*s", (int)(n < sizeof one ? n : sizeof one - 1), text);
+        snprintf(one, sizeof one, "%.*s", (int)n, text);
         if (b->n_stage == STAGES_MAX)
             return err_set(e, ERR_TOO_LARGE, "--concurrency: at most %d numbers", STAGES_MAX);
         if (num_int(one, 1, LOAD_FLEET_CLIENTS_MAX, &b->clients[b->n_stage], e))

@@ -32,7 +32,6 @@ static CURLcode perform(const struct curl_lib *c, const struct curl_post *p, CUR
     while (runs && c->multi_perform(multi, &runs) == CURLM_OK && runs) {
         if (p->is_late(p->ctx)) {
             snprintf(text, CURL_ERROR_SIZE, "the server ends, and it has not answered yet");
-            rc = CURLE_ABORTED_BY_CALLBACK;
             break;
         }
         c->multi_poll(multi, NULL, 0, LOOK_MS, NULL);

@@ -239,6 +239,7 @@ class Bench:
             return [str(at)], {}
         if not (box / "build/tandem").exists():
             (box / "build").mkdir()
+            (box / "examples").symlink_to(ROOT / "examples")  # the program looks for it above itself
             for x in self.build.iterdir():
                 if x.name != "tandem":
                     (box / "build" / x.name).symlink_to(x)

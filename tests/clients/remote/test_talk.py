@@ -414,6 +414,10 @@ def health(server, sh):
     assert json.loads(sh.good("health", "--json").out) == {"status": "ok"}
     Shell(TANDEM_PORT=str(server.port)).good("health")
     Shell(TANDEM_PORT="1").bad(1, "no server at http://127.0.0.1:1 ", "health")
+    for end in ("/", "/v1", "/v1//"):
+        Shell(server.url + end).good("health")
+    Shell(server.url.replace("http://", "")).good("health")
+    Shell(server.url.replace("http:", "https:")).bad(1, "no server at https://", "health")
     loading = b'{"error":{"message":"Loading model","type":"x","param":null,"code":"loading"}}'
     with impostor(reply(503, loading)) as url:
         Shell(url).bad(1, "Loading model", "health")

@@ -284,32 +284,60 @@ static void text_is_cut_alike(void **state)
     test_dir_free(root);
 }
 
+static void not_written(const char *path, const char *words)
+{
+    struct err e = ERR_INIT;
+    struct buf json;
+    char owned[NAME_BYTES];
+    snprintf(owned, sizeof owned, "%s", path);
+    struct model_dir d = {.tokenizer_path = owned};
+    struct tokenizer *t = tokenizer_at(path, &json);
+    struct gguf_writer *w = gguf_writer_new();
+    d.config.n_vocab = (int64_t)tokenizer_size(t);
+    assert_err(gguf_vocab_put(w, &d, t, &e), &e, ERR_UNSUPPORTED, words);
+    gguf_writer_free(w);
+    tokenizer_free(t);
+    buf_release(&json);
+}
+
 /* Fault: a space that stood before the first word alone, and would stand behind each special
  * token; words that are made small, or cut at every space, and would not be. */
 static void other_ways_of_cutting_are_refused(void **state)
 {
     static const struct {
-        char path[64];
-        const char *words;
+        const char *path, *words;
     } row[] = {{"tests/golden/tokenizer/mistral.json", "marks of spaces"},
                {"tests/golden/tokenizer/clip.json", "GGUF has no name"},
                {"tests/golden/tokenizer/deepseek.json", "GGUF has no name"},
                {"tests/golden/tokenizer/bert.json", "only BPE"}};
     (void)state;
-    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
-        struct err e = ERR_INIT;
-        struct buf json;
-        char path[64];
-        memcpy(path, row[i].path, sizeof path);
-        struct model_dir d = {.tokenizer_path = path};
-        struct tokenizer *t = tokenizer_at(path, &json);
-        struct gguf_writer *w = gguf_writer_new();
-        d.config.n_vocab = (int64_t)tokenizer_size(t);
-        assert_err(gguf_vocab_put(w, &d, t, &e), &e, ERR_UNSUPPORTED, row[i].words);
-        gguf_writer_free(w);
-        tokenizer_free(t);
-        buf_release(&json);
-    }
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++)
+        not_written(row[i].path, row[i].words);
+}
+
+/* Fault: a step of the normalizer that is left out, since those about it are known. */
+static void a_step_more_is_refused(void **state)
+{
+    static const char steps[] = "\"normalizers\":[";
+    char *root = test_dir_new(), path[NAME_BYTES];
+    struct err e = ERR_INIT;
+    struct buf json, odd;
+    (void)state;
+    buf_init(&json, 1 << 22);
+    buf_init(&odd, 1 << 22);
+    assert_good(fs_read("tests/golden/tokenizer/llama2.json", &json, &e), &e);
+    char *at = strstr(json.data, steps);
+    assert_non_null(at);
+    at += sizeof steps - 1;
+    buf_add(&odd, json.data, (size_t)(at - json.data));
+    buf_str(&odd, "{\"type\":\"NFC\"},");
+    buf_str(&odd, at);
+    snprintf(path, sizeof path, "%s", test_path(root, "odd.json"));
+    test_put(path, odd.data, odd.len);
+    buf_release(&json);
+    buf_release(&odd);
+    not_written(path, "marks of spaces");
+    test_dir_free(root);
 }
 
 /* ---- what is refused ------------------------------------------------------------------------- */
@@ -407,6 +435,7 @@ int main(void)
         cmocka_unit_test(an_adapter_is_merged),
         cmocka_unit_test(text_is_cut_alike),
         cmocka_unit_test(other_ways_of_cutting_are_refused),
+        cmocka_unit_test(a_step_more_is_refused),
         cmocka_unit_test(what_would_be_another_is_named),
         cmocka_unit_test(experts_are_as_others_read_them),
     };

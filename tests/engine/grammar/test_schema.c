@@ -215,7 +215,8 @@ static void test_together(void **state)
     check("{\"x-order\": 3, \"madeUp\": [], \"title\": \"t\", \"const\": 1}", "+1");
 }
 
-/* Faults: a negation that admits what it should not, alternatives that both hold. */
+/* Faults: a negation that admits what it should not, alternatives that both hold, more of them than
+ * there may be. */
 static void test_negated(void **state)
 {
     (void)state;
@@ -240,6 +241,15 @@ static void test_negated(void **state)
           "+1~-null~-\"\"");
     check("{\"type\": \"string\", \"pattern\": \"^(?=.*[A-Z])(?!No)\\\\w{2,3}$\"}",
           "+\"aB\"~-\"ab\"~-\"Noa\"~+\"NaB\"~-\"aBcd\"");
+    /* three ways each, of which not all are combined */
+    char many[2000] = "{\"not\": {\"anyOf\": [";
+    for (int i = 0; i < 12; i++) {
+        size_t n = strlen(many);
+        snprintf(many + n, sizeof many - n,
+                 "%s{\"type\": \"object\", \"required\": [\"a%d\", \"b%d\"]}", i ? ", " : "", i, i);
+    }
+    strcat(many, "]}}");
+    check(many, "+1~+\"x\"~-{\"a0\":1,\"b0\":1}~-{\"a11\":1,\"b11\":1}");
     /* what our own keywords are called is no text that a client can write */
     check("{\"\\u0001forbid\": 3, \"\\u0001and\": 3, \"\\u0001values\": [1], \"const\": 1}", "+1");
     check("{\"type\\u0000\": \"string\", \"const\": 1}", "+1");

@@ -384,12 +384,12 @@ static void a_run_allocates_nothing(void **state)
     tiny_release(&t);
 }
 
-/* Faults: a format that is not what it says. */
+/* Faults: a format that is not what it says; a parameter that an op does not name. */
 static void every_format_prints(void **state)
 {
     static const char *const names[] = {"text", "json", "dot", "svg"};
     static const char *const begins[] = {"layer", "{\"tokens\":4", "digraph", "<svg "};
-    struct config c = whole_panels(FAMILY_LLAMA);
+    struct config c = whole_panels(FAMILY_QWEN3);
     struct model *m = model_of(&c, K_BF16);
     struct err e = ERR_INIT;
     struct graph g;
@@ -403,6 +403,9 @@ static void every_format_prints(void **state)
         assert_good(buf_check(&out, "a graph", &e), &e);
         assert_non_null(strstr(out.data, begins[i]));
         assert_non_null(strstr(out.data, "linear"));
+        for (int32_t k = 0; i == 0 && k < m->n_param; k++)
+            if (strstr(m->param[k].name, "norm") && !strstr(out.data, m->param[k].name))
+                fail_msg("nothing reads %s", m->param[k].name);
         buf_release(&out);
     }
     assert_int_equal(graph_format_find("png"), -1);

@@ -2,6 +2,7 @@
  *
  * engine/load/ggml_type: every quantised kind's blocks against what the reference makes of them.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +21,8 @@ static const struct weight *get(const struct weights *w, const char *kind, const
     return weights_get(w, name);
 }
 
-/* Fault: a formula that rounds elsewhere, a nibble or a scale of another place. */
+/* Faults: a formula that rounds elsewhere, a nibble or a scale of another place; a number more than
+ * a block has. */
 static void test_values_bit_for_bit(void **state)
 {
     (void)state;
@@ -39,10 +41,12 @@ static void test_values_bit_for_bit(void **state)
         assert_int_equal(weight_row_len(values), t->block);
         for (int64_t row = 0; row < weight_rows(blocks); row++) {
             uint8_t block[GGML_BLOCK_BYTES_MAX];
-            float want[GGML_BLOCK_MAX], got[GGML_BLOCK_MAX];
+            float want[GGML_BLOCK_MAX], got[GGML_BLOCK_MAX + 1];
             assert_good(weight_read(blocks, row, 1, block, &e), &e);
             assert_good(weight_read(values, row, 1, want, &e), &e);
+            got[t->block] = -INFINITY;
             t->unpack(block, got);
+            assert_true(isinf(got[t->block]));
             if (memcmp(got, want, t->block * sizeof *got) != 0)
                 fail_msg("%s: block %d has other values", t->name, (int)row);
         }

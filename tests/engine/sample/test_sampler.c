@@ -179,6 +179,68 @@ static void draws_follow_the_chain(void **state)
     seen_free(seen);
 }
 
+static int32_t typical_by_hand(const float *x, double p, bool *kept)
+{
+    struct entry t[N];
+    double entropy = 0, sum = 0;
+    int32_t n = 0;
+    for (int i = 0; i < N; i++)
+        t[i] = (struct entry){.x = (double)x[i], .id = i};
+    qsort(t, N, sizeof *t, by_size);
+    share(t, N);
+    for (int i = 0; i < N; i++)
+        entropy -= t[i].p * log(t[i].p);
+    for (int i = 0; i < N; i++)
+        t[i].x = -fabs(-log(t[i].p) - entropy);
+    qsort(t, N, sizeof *t, by_size);
+    for (; sum < p; sum += t[n++].p)
+        kept[t[n].id] = true;
+    return n;
+}
+
+/* Faults: a floor, or a share of the mass, that cuts the row before the typical ones are known. */
+static void typical_ones_are_of_the_whole_row(void **state)
+{
+    struct sampler *s = make(N);
+    struct sample_params p = SAMPLE_PARAMS_INIT;
+    bool kept[N] = {0}, drawn[N] = {0};
+    float x[N];
+    int32_t n = 0;
+    (void)state;
+    fill(x);
+    int32_t want = typical_by_hand(x, 0.5, kept);
+    p.temperature = 1;
+    p.typical_p = 0.5;
+    struct sample_row r = {.logits = x, .params = &p};
+    for (r.place = 0; r.place < DRAWS; r.place++)
+        drawn[next(s, &r)] = true;
+    for (int i = 0; i < N; i++) {
+        assert_true(kept[i] || !drawn[i]);
+        n += drawn[i];
+    }
+    assert_true(n == want && want > 5);
+    sampler_free(s);
+}
+
+/* Fault: a penalty for which nobody counts what was said. */
+static void every_penalty_wants_counts(void **state)
+{
+    struct sample_params p[6];
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        p[i] = (struct sample_params)SAMPLE_PARAMS_INIT;
+        assert_false(sample_wants_seen(&p[i]));
+    }
+    p[0].repetition = 0.5;
+    p[1].repetition = 2;
+    p[2].presence = -1;
+    p[3].presence = 1;
+    p[4].frequency = -1;
+    p[5].frequency = 1;
+    for (int i = 0; i < 6; i++)
+        assert_true(sample_wants_seen(&p[i]));
+}
+
 /* Faults: a chunk of the vocabulary that is weighed by its own largest, one without weight that is
  * hit, a row that is scaled twice. */
 static void draws_reach_every_chunk(void **state)
@@ -742,6 +804,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(draws_follow_the_chain),
         cmocka_unit_test(draws_reach_every_chunk),
+        cmocka_unit_test(typical_ones_are_of_the_whole_row),
+        cmocka_unit_test(every_penalty_wants_counts),
         cmocka_unit_test(penalties_by_hand),
         cmocka_unit_test(an_edit_stays_finite),
         cmocka_unit_test(a_mask_is_kept),

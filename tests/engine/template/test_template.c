@@ -123,13 +123,14 @@ static void test_origin_follows_text(void **state)
         {"{{ messages[0].content | indent(2, true) }}", "P0:  |C0:Hi"},
         {"{{ 'a\\rb\\r\\nc\\n\\rd' | indent(2) }}", "P0:a\n  b\n  c\n\n  d"},
         {"{{ x }}{{ tools[0].name }}{{ messages[0].content | length + 1 }}", "X0:q|L0:f|P0:3"},
+        {"{{ n | round }} {{ n | int | round }}", "X0:2.0|P0: |X0:1"},
         {"{% generation %}a{{ messages[1].content }}{% endgeneration %}b", "P+0:a|C+1:Yo|P0:b"},
         {"{{ messages[0].content ~ '' ~ messages[0].content }}", "C0:HiHi"},
         {"{{ messages[0].content | e }}{{ '<' | e }}", "C0:Hi|P0:&lt;"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         compile(f, cases[i][0]);
-        assert_good(render(f, HELLO, "[{\"name\":\"f\"}]", "{\"x\":\"q\"}"), &f->e);
+        assert_good(render(f, HELLO, "[{\"name\":\"f\"}]", "{\"x\":\"q\",\"n\":1.75}"), &f->e);
         assert_string_equal(spans(f), cases[i][1]);
     }
 }

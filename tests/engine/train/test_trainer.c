@@ -413,7 +413,7 @@ static void draws_are_a_steps_own(void **state)
     assert_memory_not_equal(&loss[0], &loss[1], sizeof *loss);
 }
 
-/* Faults: a step that cannot be taken and yet changes something. */
+/* Faults: a step that cannot be taken and yet changes something, or is taken. */
 static void bad_steps_change_nothing(void **state)
 {
     struct golden g;
@@ -444,6 +444,12 @@ static void bad_steps_change_nothing(void **state)
     assert_good(trainer_eval(t, r->row, r->n, &again, &e), &e);
     assert_memory_equal(&got.loss, &again.loss, sizeof got.loss);
     struct train_options o = some;
+    o.lora.dropout = 0;
+    o.lora.alpha = 1e-60; /* nothing in single precision */
+    struct trainer *still = trainer_for(&g, &o);
+    assert_err(trainer_step(still, r->row, r->n, &again, &e), &e, ERR_DIVERGED, "gradient is zero");
+    trainer_free(still);
+    o = some;
     o.lora.target[0] = "z_proj";
     o.lora.n_target = 1;
     assert_null(trainer_new(g.model, &o, g.stream, &e));
