@@ -260,7 +260,6 @@ struct tune *tune_new(struct engine *g, const struct tune_options *o, struct err
     struct tune *t = xcalloc(1, sizeof *t);
     t->engine = g;
     t->is_full = o->is_full;
-    arena_init(&t->arena, NAMES_BYTES);
     fill(o, &t->o);
     t->o.train.warmup = warmup_of(o, &t->o);
     if (o->policy.loss.is_on) {

@@ -56,6 +56,9 @@ def foreign(w, tmp):
     before = tree(home)
     w.refused("is not empty, and not a data directory", "'files'", "--repair", data=home)
     assert tree(home) == before
+    (tmp / "odd").mkdir()
+    (tmp / "odd/notes.tmp-012345").write_bytes(b"mine")
+    w.refused("is not empty, and not a data directory", "'notes.tmp-012345'", data=tmp / "odd")
 
 
 def orphans(w):

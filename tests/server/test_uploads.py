@@ -150,6 +150,7 @@ def mismatched(s, data):
             ({"expires_after": {"anchor": "created_at", "seconds": 1}}, "expires_after.seconds", "invalid_value")):
         refused(c.begin(**{"size": 1, **{("size" if k == "bytes" else k): v for k, v in fields.items()}}),
                 param, code)
+    good(c.cancel(good(c.begin(1, filename="a", mime_type="b"))["id"]))
     up = good(c.begin(9))["id"]
     refused(c.part(up, b""), "data", "invalid_value")
     refused(c.part(up, b"a", name="file"), "file", "unknown_parameter")

@@ -280,6 +280,10 @@ def gguf(tmp):
         path = good(hub, tmp, "org/name:Q8_0")
         assert path.name == "m-Q8_0-00001-of-00002.gguf" and path.with_name("m-Q8_0-00002-of-00002.gguf").read_bytes() == b"2"
         bad(hub, tmp, "1 of its 2 parts", spec="org/name:lost-00001-of-00002.gguf")
+    split = {f"m-0000{i}-of-00002.gguf": b"%d" % i for i in (1, 2)}
+    with Hub(split, large=split) as hub:
+        good(hub, tmp / "a")
+        check_whole(hub, tmp / "a", split)
     with Hub({"README.md": b"x"}) as hub:
         bad(hub, tmp / "b", "no config.json and no GGUF")
     with Hub({"config.json": b"{}", "pytorch_model.bin": b"x"}) as hub:

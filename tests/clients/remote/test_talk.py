@@ -218,6 +218,17 @@ def why(server, sh, tmp):
             assert others[0] in lines[0], (others, lines)
             t.type("\x04")
             assert t.end() == 0, t.screen
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Told) as told:
+        threading.Thread(target=told.serve_forever, daemon=True).start()
+        with Terminal(Shell(f"http://127.0.0.1:{told.server_port}"), "chat", "--model", "m") as t:
+            t.until(PROMPT)
+            t.type("one\r")
+            t.until(PROMPT)
+            t.type("/why\r")
+            t.until(r'"a\\n\\t" +100\.0%')
+            t.type("\x04")
+            assert t.end() == 0, t.screen
+        told.shutdown()
 
 
 class Endless(http.server.BaseHTTPRequestHandler):
@@ -246,6 +257,17 @@ class Marked(Endless):
         self.rfile.read(int(self.headers["Content-Length"]))
         events = "".join(f"data: {json.dumps({'choices': [{'delta': {'content': c}}]})}\n\n" for c in self.said)
         self.wfile.write(reply(200, events + "data: [DONE]\n\n", "text/event-stream"))
+        self.close_connection = True
+
+
+class Told(Marked):
+    """A server that tells of a token that has no line of its own."""
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        told = {"token": "a\n\t", "logprob": 0, "top_logprobs": []}
+        event = {"choices": [{"delta": {"content": "a"}, "logprobs": {"content": [told]}}]}
+        self.wfile.write(reply(200, f"data: {json.dumps(event)}\n\ndata: [DONE]\n\n", "text/event-stream"))
         self.close_connection = True
 
 
@@ -417,7 +439,7 @@ def health(server, sh):
     for end in ("/", "/v1", "/v1//"):
         Shell(server.url + end).good("health")
     Shell(server.url.replace("http://", "")).good("health")
-    Shell(server.url.replace("http:", "https:")).bad(1, "no server at https://", "health")
+    Shell(server.url.replace("http:", "https:")).bad(1, "https://127.0.0.1", "health")
     loading = b'{"error":{"message":"Loading model","type":"x","param":null,"code":"loading"}}'
     with impostor(reply(503, loading)) as url:
         Shell(url).bad(1, "Loading model", "health")

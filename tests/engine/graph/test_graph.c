@@ -390,6 +390,7 @@ static void every_format_prints(void **state)
     static const char *const names[] = {"text", "json", "dot", "svg"};
     static const char *const begins[] = {"layer", "{\"tokens\":4", "digraph", "<svg "};
     struct config c = whole_panels(FAMILY_QWEN3);
+    c.n_layer = 3;
     struct model *m = model_of(&c, K_BF16);
     struct err e = ERR_INIT;
     struct graph g;
@@ -406,6 +407,10 @@ static void every_format_prints(void **state)
         for (int32_t k = 0; i == 0 && k < m->n_param; k++)
             if (strstr(m->param[k].name, "norm") && !strstr(out.data, m->param[k].name))
                 fail_msg("nothing reads %s", m->param[k].name);
+        if (i == 3) { /* layers that lie side by side look different */
+            const char *first = strstr(out.data, "#eaeef2"), *second = strstr(out.data, "#f4f6f8");
+            assert_true(first && second && first < second && strstr(second, "#eaeef2"));
+        }
         buf_release(&out);
     }
     assert_int_equal(graph_format_find("png"), -1);

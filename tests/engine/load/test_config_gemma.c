@@ -44,7 +44,8 @@ static void test_gemma4(void **state)
     assert_true(config_n_kv_head(&c, 0) == 2 && !c.d_ple && c.logit_cap == 30);
     assert_true(config_kv_layer(&c, 6) == 4 && config_kv_layer(&c, 7) == 5);
     assert_true(config_d_ff(&c, 5) == 80 && config_d_ff(&c, 6) == 160);
-    c = parse("{" GEMMA4 ",\"per_layer_config\":{\"5\":{\"head_dim\":64},\"7\":{\"head_dim\":64}},"
+    c = parse("{" GEMMA4
+              ",\"per_layer_config\":{\"0\":{},\"5\":{\"head_dim\":64},\"7\":{\"head_dim\":64}},"
               "\"rope_parameters\":{\"full_attention\":{\"rope_type\":\"default\","
               "\"rope_theta\":9},\"sliding_attention\":{\"rope_theta\":7}}}");
     assert_true(config_d_head(&c, 5) == 64 && config_d_head(&c, 6) == 256);

@@ -38,6 +38,26 @@ static void any_of_its_names(void **state)
     test_dir_free(dir);
 }
 
+/* Fault: of two that a file has, the head is taken for the embedding. */
+static void the_first_of_its_names(void **state)
+{
+    static const char header[] =
+        "{\"model.embed_tokens.weight\":{\"dtype\":\"F32\",\"shape\":[3,2],\"data_offsets\":[0,24]},"
+        "\"lm_head.weight\":{\"dtype\":\"F32\",\"shape\":[3,2],\"data_offsets\":[24,48]}}";
+    const struct config c = {.family = FAMILY_QWEN2, .is_tied = true};
+    const struct weight *found = NULL;
+    char *dir = test_dir_new();
+    struct err e = ERR_INIT;
+    (void)state;
+    put_st(dir, "model.safetensors", header, 48);
+    struct weights *w = weights_open(dir, &e);
+    assert_good(w ? 0 : -1, &e);
+    assert_good(stored_want(w, &c, "embed_tokens.weight", 2, (int64_t[]){3, 2}, &found, &e), &e);
+    assert_ptr_equal(found, weights_get(w, "model.embed_tokens.weight"));
+    weights_close(w);
+    test_dir_free(dir);
+}
+
 /* Fault: who has a file of other names is told of one alone. */
 static void all_names_are_told(void **state)
 {
@@ -54,6 +74,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_of_its_names),
+        cmocka_unit_test(the_first_of_its_names),
         cmocka_unit_test(all_names_are_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,7 +3,7 @@
  * Directories written in few bits. Faults: numbers that are codes already and become others; a
  * tensor that should have stayed; a shard or the index that names what is not there; bits that
  * depend on the number of threads or on how many layers are seen at once; a calibration that gains
- * nothing; a model that is quantised twice; a folder that is there in part.
+ * nothing; a model that is quantised twice; a folder that is there in part; memory that is kept.
  */
 #include "engine/quant/quantize.h"
 #include "tests/lib/test.h"
@@ -75,11 +75,13 @@ static int write_in(struct plant *p, const char *target, int64_t group, const ch
                               .stream = p->stream,
                               .texts = is_calibrated ? &p->texts : NULL,
                               .sum_bytes = sum_bytes};
+    size_t n_block = mem_stat().n_block;
     int rc = quant_plan_init(&plan, &p->dir, quant_target_find(target), group, e) ||
                      quantize(&plan, &p->dir, to, &o, &bytes, e)
                  ? -1
                  : 0;
     quant_plan_release(&plan);
+    assert_int_equal(mem_stat().n_block, n_block);
     return rc;
 }
 

@@ -592,6 +592,8 @@ static void test_errors_say_where(void **state)
     assert_string_equal(f->e.msg, "System role not supported");
     compile(f, "{{ 'x' | frob }}");
     assert_err(render(f, HELLO, NULL, NULL), &f->e, ERR_BAD_INPUT, "no filter named 'frob'");
+    compile(f, "{% filter round %}x{% endfilter %}");
+    assert_err(render(f, HELLO, NULL, NULL), &f->e, ERR_BAD_INPUT, "__round__");
     compile(f, "{{ 4611686018427387904 * 2 }}");
     assert_err(render(f, HELLO, NULL, NULL), &f->e, ERR_BAD_INPUT, "64 bits");
     assert_err(render(f, HELLO, NULL, "{\"messages\":1}"), &f->e, ERR_BAD_INPUT, "set twice");

@@ -4,6 +4,8 @@
  * texts, and metadata that is not understood.
  */
 #include "engine/load/gguf_tokenizer.h"
+
+#include "engine/export/gguf_writer.h"
 #include "tests/engine/token/fixture.h"
 
 /* What a file's metadata cannot say of its added tokens: the white space that they take. */
@@ -108,8 +110,47 @@ static void metadata_gives_the_same_ids(void **state)
     json_free(doc);
 }
 
+/* Fault: templates with names of their own that are not read, or refused. */
+static void templates_have_names(void **state)
+{
+    char *dir = test_dir_new();
+    const char *path = test_path(dir, "x.gguf");
+    const int64_t dim[1] = {1};
+    const float one = 1;
+    struct err e = ERR_INIT;
+    struct buf text;
+    (void)state;
+    struct gguf_writer *w = gguf_writer_new();
+    gguf_writer_str(w, "tokenizer.ggml.model", "gpt2");
+    gguf_writer_array(w, "tokenizer.ggml.tokens", GGUF_STRING, 2);
+    gguf_writer_put_str(w, "a", 1);
+    gguf_writer_put_str(w, "aa", 2);
+    gguf_writer_array(w, "tokenizer.ggml.merges", GGUF_STRING, 1);
+    gguf_writer_put_str(w, "a a", 3);
+    gguf_writer_str(w, "tokenizer.chat_template", "plain");
+    gguf_writer_array(w, "tokenizer.chat_templates", GGUF_STRING, 1);
+    gguf_writer_put_str(w, "tool_use", 8);
+    gguf_writer_str(w, "tokenizer.chat_template.tool_use", "with tools");
+    gguf_writer_add(w, "one", 0, 1, dim);
+    assert_good(gguf_writer_open(w, path, &e), &e);
+    assert_good(gguf_writer_write(w, &one, sizeof one, &e), &e);
+    assert_good(gguf_writer_commit(w, &e), &e);
+    gguf_writer_free(w);
+    struct gguf *g = gguf_open(path, &e);
+    assert_good(g ? 0 : -1, &e);
+    buf_init(&text, 1 << 16);
+    assert_good(gguf_tokenizer_config_text(g, &text, &e), &e);
+    assert_non_null(strstr(text.data,
+                           "\"chat_template\":[{\"name\":\"default\",\"template\":\"plain\"},"
+                           "{\"name\":\"tool_use\",\"template\":\"with tools\"}]"));
+    buf_release(&text);
+    gguf_close(g);
+    test_dir_free(dir);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(metadata_gives_the_same_ids)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(metadata_gives_the_same_ids),
+                                       cmocka_unit_test(templates_have_names)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -126,6 +126,25 @@ static void a_costly_match_is_an_error(void **state)
     regex_free(re);
 }
 
+/* Fault: a match that only lacks the stack of compiled code, and counts as too costly. */
+static void a_long_match_is_found(void **state)
+{
+    enum { LONG = 50000 };
+    struct err e = ERR_INIT;
+    size_t lo, hi;
+    (void)state;
+    char *text = malloc(LONG);
+    memset(text, 'a', LONG);
+    text[LONG - 1] = 'c';
+    struct regex *re = regex_new("((a)|b)*c", 9, &e);
+    struct regex_run *run = regex_run_new(re, &e);
+    assert_int_equal(regex_find(re, run, (uint8_t *)text, LONG, 0, &lo, &hi, &e), 1);
+    assert_true(lo == 0 && hi == LONG);
+    regex_run_free(run);
+    regex_free(re);
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -133,6 +152,7 @@ int main(void)
         cmocka_unit_test(every_character_has_the_class_that_the_regex_sees),
         cmocka_unit_test(patterns_are_translated),
         cmocka_unit_test(a_costly_match_is_an_error),
+        cmocka_unit_test(a_long_match_is_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -155,6 +155,9 @@ static void a_copy_is_counted(void **state)
     assert_good(train_plan(w.m, w.g.device, &o, RECOMPUTE_AUTO, false, 0, &shared, &e), &e);
     assert_good(train_plan(w.m, w.g.device, &o, RECOMPUTE_AUTO, true, 0, &copied, &e), &e);
     assert_int_equal(copied.total - shared.total, w.m->block_bytes);
+    o.valid = &w.d; /* its rows are held beside those that train */
+    assert_good(train_plan(w.m, w.g.device, &o, RECOMPUTE_AUTO, true, 0, &shared, &e), &e);
+    assert_int_equal(shared.host - copied.host, row_set_bytes(&w.d, o.batch));
     world_release(&w);
 }
 
