@@ -121,6 +121,15 @@ bool door_who(void *ctx, const char *owner, struct who *out, int64_t *quota)
     return has;
 }
 
+bool door_has_key(void *ctx, const char *owner)
+{
+    struct server *s = ctx;
+    pthread_rwlock_rdlock(&s->front_lock);
+    bool has = auth_has(s->front.auth, owner);
+    pthread_rwlock_unlock(&s->front_lock);
+    return has;
+}
+
 static void words_free(struct door_words *w)
 {
     if (w)
@@ -154,8 +163,11 @@ static void take(struct server *s, struct door_words *w, const struct front *f)
     log_level_parse(w->values.log_level, &level);
     log_set_level(level);
     log_event(LOG_INFO, "reloaded", LOG_INT("keys", (int64_t)auth_count(f->auth)));
+    /* whose key is gone, or back */
     if (atomic_load(&s->batches))
-        batches_wake(atomic_load(&s->batches)); /* whose key is gone, or back */
+        batches_wake(atomic_load(&s->batches));
+    if (atomic_load(&s->tinker)) /* behind the jobs' threads; its own looks each second */
+        desk_wake_jobs(s->desk);
 }
 
 void door_reload(struct server *s)

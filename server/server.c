@@ -287,6 +287,8 @@ static int make_desk(struct server *s, const struct server_options *o, struct er
     d.graders = graders_outside(s->graders);
     d.graders_at_once = o->grader_requests;
     s->desk = desk_new(&d, e);
+    if (s->desk)
+        store_keys(desk_store(s->desk), door_has_key, s);
     return s->desk ? 0 : -1;
 }
 

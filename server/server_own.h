@@ -79,6 +79,7 @@ int door_names(struct front *f, const struct server *s, const struct server_opti
 int door_admit(struct server *s, enum front_will will, struct call *c,
                const struct http_headers *headers, const struct route_match *match,
                struct api_error *e);
+bool door_has_key(void *s, const char *owner);                              /* any thread */
 bool door_who(void *s, const char *owner, struct who *out, int64_t *quota); /* any thread */
 bool door_is_proxy(void *s, const char *address); /* NULL: over a unix socket; any thread */
 void door_reload(struct server *s);

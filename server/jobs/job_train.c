@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/log.h"
 #include "engine/engine.h"
 #include "server/jobs/jobs_own.h"
 #include "server/metrics/metrics.h"
@@ -224,7 +225,7 @@ static bool is_wanted_end(void *ctx)
 {
     struct job_run *r = ctx;
     bool cancel = false, pause = false;
-    if (atomic_load(&r->jobs->stops))
+    if (atomic_load(&r->jobs->stops) || !store_has_key(r->jobs->opt.store, r->job.owner))
         return true;
     return store_job_asked(r->jobs->opt.store, r->job.id, &cancel, &pause, NULL) || cancel || pause;
 }
@@ -280,7 +281,10 @@ static int stand_still(struct job_run *r, struct err *e)
     }
     if (pause)
         return job_move(r, JOB_PAUSED, 1u << JOB_RUNNING, "info", "Fine-tuning job paused", e);
-    return 0; /* the server stops: the job goes on when it is back */
+    if (!store_has_key(r->jobs->opt.store, r->job.owner))
+        log_event(LOG_WARN, "a job waits: no key has its owner's name any more",
+                  LOG_TEXT("job", r->job.id), LOG_TEXT("owner", r->job.owner));
+    return 0; /* the server stops, or its owner has no key: it goes on when they are back */
 }
 
 static int train(struct job_run *r, const struct tune_options *o, struct err *e)

@@ -21,6 +21,25 @@
 
 #define MEND "`tandem doctor --data-dir DIR` shows what there is, and --repair mends it"
 
+void store_keys(struct store *s, bool (*has_key)(void *ctx, const char *owner), void *ctx)
+{
+    s->has_key = has_key;
+    s->has_key_ctx = ctx;
+}
+
+bool store_has_key(const struct store *s, const char *owner)
+{
+    return !s->has_key || s->has_key(s->has_key_ctx, owner);
+}
+
+static void has_key(sqlite3_context *q, int n, sqlite3_value **of)
+{
+    (void)n;
+    const struct store *s = sqlite3_user_data(q);
+    const char *owner = (const char *)sqlite3_value_text(of[0]);
+    sqlite3_result_int(q, owner && store_has_key(s, owner));
+}
+
 static int open_db(struct store *s, bool makes, struct err *e)
 {
     size_t n = strlen(s->dir.path) + sizeof "/" DATA_STORE;
@@ -29,6 +48,9 @@ static int open_db(struct store *s, bool makes, struct err *e)
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | (makes ? SQLITE_OPEN_CREATE : 0);
     int rc = sqlite3_open_v2(path, &s->db, flags, NULL);
     free(path);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_create_function(s->db, "has_key", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, s,
+                                     has_key, NULL, NULL);
     if (rc != SQLITE_OK)
         return store_fault(s, e, "open");
     /* before anything is read, so that no memory is shared through a file */

@@ -192,7 +192,7 @@ int store_job_next(struct store *s, const struct store_turn *t, struct arena *a,
         s, e,
         "SELECT " READ " FROM job WHERE seq IN (SELECT min(seq) FROM job WHERE state IN "
         "(?1, ?2, ?3) AND (?5 >> state) & 1 AND instr(?6, id) = 0 AND (state = ?3 OR " IS_OF_BASE
-        ") GROUP BY owner, state) ORDER BY state = ?3 DESC, (SELECT count(*) FROM job AS o "
+        ") AND has_key(owner) GROUP BY owner, state) ORDER BY state = ?3 DESC, (SELECT count(*) FROM job AS o "
         "WHERE o.owner = job.owner AND o.state IN (?1, ?2, ?3) AND (?5 >> o.state) & 1 "
         "AND instr(?6, o.id)), owner <= ?7, owner, seq LIMIT 1",
         "iiititt", (int64_t)JOB_VALIDATING, (int64_t)JOB_QUEUED, (int64_t)JOB_RUNNING,

@@ -422,15 +422,17 @@ int store_loop_next(struct store *s, const char *fingerprint, struct arena *a,
 {
     if (store_begin(s, e))
         return -1;
-    return get(s,
-               store_query(s, e,
-                           "SELECT r.id, r.owner, r.line, r.seq, r.kind, r.place, r.state, r.body, "
-                           "NULL, r.created FROM loop_request r JOIN loop_model m ON m.id = r.line "
-                           "AND m.next = r.seq JOIN (SELECT owner, max(turn) AS turn FROM "
-                           "loop_model GROUP BY owner) k ON k.owner = m.owner WHERE r.state = 0 "
-                           "AND m.fingerprint = ? ORDER BY k.turn, m.turn, r.place LIMIT 1",
-                           "t", fingerprint),
-               take_request, a, out, e);
+    return get(
+        s,
+        store_query(
+            s, e,
+            "SELECT r.id, r.owner, r.line, r.seq, r.kind, r.place, r.state, r.body, "
+            "NULL, r.created FROM loop_request r JOIN loop_model m ON m.id = r.line "
+            "AND m.next = r.seq JOIN (SELECT owner, max(turn) AS turn FROM "
+            "loop_model GROUP BY owner) k ON k.owner = m.owner WHERE r.state = 0 "
+            "AND m.fingerprint = ? AND has_key(m.owner) ORDER BY k.turn, m.turn, r.place LIMIT 1",
+            "t", fingerprint),
+        take_request, a, out, e);
 }
 
 int store_loop_samples(struct store *s, const char *owner, int64_t behind, size_t most,

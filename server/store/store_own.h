@@ -25,6 +25,8 @@ struct store {
     struct data_dir dir;
     atomic_bool leaves;
     int64_t copied_at; /* seconds since 1970: the last daily copy, by who makes them; 0: none yet */
+    bool (*has_key)(void *ctx, const char *owner); /* NULL: everybody has one */
+    void *has_key_ctx;
     void (*notice_came)(void *ctx); /* NULL: ends of jobs leave no notice */
     void *notice_ctx;
 };
