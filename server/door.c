@@ -46,6 +46,7 @@ struct auth *door_keys(const struct server_options *o, struct err *e)
     rule.texts = half_of(rule.texts, o->max_waiting ? o->max_waiting : WAITING, KEY_TEXTS_LEAST);
     rule.adapters = half_of(rule.adapters, loader_adapters(o), 1);
     rule.held = o->body_memory / 2;
+    rule.model_bytes = o->models_quota;
     auth_rule(a, rule);
     int rc = 0;
     if (o->api_key && *o->api_key &&

@@ -310,6 +310,36 @@ static int lock_is_held(int fd, const char *path, struct err *e)
                    *who ? who : "(unknown)");
 }
 
+static int64_t bytes_in(int at, int depth)
+{
+    int64_t sum = 0;
+    DIR *d = fdopendir(at);
+    if (!d)
+        close(at);
+    for (const struct dirent *x; d && (x = readdir(d));) {
+        struct stat st;
+        if (strcmp(x->d_name, ".") == 0 || strcmp(x->d_name, "..") == 0 ||
+            fstatat(dirfd(d), x->d_name, &st, AT_SYMLINK_NOFOLLOW))
+            continue;
+        if (S_ISREG(st.st_mode))
+            sum += st.st_size;
+        int fd = S_ISDIR(st.st_mode) && depth > 0
+                     ? openat(dirfd(d), x->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+                     : -1;
+        if (fd >= 0)
+            sum += bytes_in(fd, depth - 1);
+    }
+    if (d)
+        closedir(d);
+    return sum;
+}
+
+int64_t fs_bytes(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd >= 0 ? bytes_in(fd, 1) : 0;
+}
+
 int fs_lock(const char *path, struct err *e)
 {
     int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);

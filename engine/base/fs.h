@@ -12,6 +12,7 @@
 #define ENGINE_BASE_FS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "engine/base/buf.h"
 #include "engine/base/err.h"
@@ -36,6 +37,10 @@ int fs_sync_parent(const char *path, struct err *e); /* the entry `path` itself 
 int fs_rename(const char *from, const char *to, struct err *e);
 
 int fs_remove(const char *path, struct err *e); /* a file; missing is fine */
+
+/* Of a folder's files, and those of its folders, but not of theirs; what cannot be seen counts
+ * nothing. */
+int64_t fs_bytes(const char *path);
 
 /* A folder and all in it, following no link; missing is fine, anything but a folder stays, with
  * ERR_EXISTS. For folders of which the program knows that all of it is its own; what it made whole,

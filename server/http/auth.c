@@ -245,18 +245,22 @@ static int rule_parse(const char *word, struct limit_rule *rule, struct err *e)
     const struct {
         const char *name;
         int64_t least, most, *to;
-    } row[] = {
-        {"rpm=", 0, MOST, &rule->requests_min},  {"tpm=", 0, MOST, &rule->tokens_min},
-        {"at_once=", 0, MOST, &rule->at_once},   {"texts=", 0, MOST, &rule->texts},
-        {"jobs=", 0, MOST, &rule->jobs},         {"jobs_waiting=", 0, MOST, &rule->jobs_waiting},
-        {"adapters=", 0, MOST, &rule->adapters}, {"bytes=", 0, MOST, &rule->bytes},
-        {"weight=", 1, 1000, &rule->weight}};
+    } row[] = {{"rpm=", 0, MOST, &rule->requests_min},
+               {"tpm=", 0, MOST, &rule->tokens_min},
+               {"at_once=", 0, MOST, &rule->at_once},
+               {"texts=", 0, MOST, &rule->texts},
+               {"jobs=", 0, MOST, &rule->jobs},
+               {"jobs_waiting=", 0, MOST, &rule->jobs_waiting},
+               {"adapters=", 0, MOST, &rule->adapters},
+               {"bytes=", 0, MOST, &rule->bytes},
+               {"model_bytes=", 0, MOST, &rule->model_bytes},
+               {"weight=", 1, 1000, &rule->weight}};
     for (size_t i = 0; i < sizeof row / sizeof *row; i++)
         if (strncmp(word, row[i].name, strlen(row[i].name)) == 0)
             return num_int(word + strlen(row[i].name), row[i].least, row[i].most, row[i].to, e);
     return err_set(e, ERR_BAD_INPUT,
                    "what stands behind a key is rpm=N, tpm=N, at_once=N, texts=N, jobs=N, "
-                   "jobs_waiting=N, adapters=N, bytes=N, weight=N");
+                   "jobs_waiting=N, adapters=N, bytes=N, model_bytes=N, weight=N");
 }
 
 /* Cuts the next word out of the line; NULL at its end. */

@@ -3,7 +3,7 @@
  * Who asks: API keys, their names, scopes and limits. A key file has a line for each:
  *
  *     NAME SCOPES KEY [rpm=N] [tpm=N] [at_once=N] [texts=N] [jobs=N] [jobs_waiting=N]
- *                     [adapters=N] [bytes=N] [weight=N]
+ *                     [adapters=N] [bytes=N] [model_bytes=N] [weight=N]
  *
  * SCOPES is a list of inference, training, admin with commas, or all. KEY is the key itself, or
  * sha256:HEX of it, so that the file need not hold what opens the door. The rest overrides the

@@ -24,6 +24,7 @@ struct limit_rule {
     int64_t texts;                             /* that are made for it, or wait to be, at once */
     int64_t jobs, jobs_waiting;                /* in all; that have not ended */
     int64_t adapters, bytes;                   /* loaded; of files and rows */
+    int64_t model_bytes;                       /* of what jobs made */
     int64_t weight;                            /* of its work beside others'; 0: 1 */
     int64_t held; /* bytes of bodies and of what is made for answers, of several requests */
 };

@@ -223,11 +223,18 @@ static int64_t draw_seed(void)
 static int check_count(struct errand *t, const struct limit_rule *rule, struct api_error *e)
 {
     struct err why = ERR_INIT;
-    int64_t all, waiting;
-    if (!rule || (!rule->jobs && !rule->jobs_waiting))
+    int64_t all, waiting, bytes = 0;
+    if (!rule)
         return 0;
     if (store_job_count(desk_store(t->desk), t->ask->who->name, &all, &waiting, &why))
         return api_fail_err(e, &why, NULL);
+    if (rule->model_bytes && tuning_models_bytes(t, &bytes, &why))
+        return api_fail_err(e, &why, NULL);
+    if (rule->model_bytes && bytes >= rule->model_bytes)
+        return api_fail(e, 400, "models_quota_exceeded", NULL,
+                        "Models that jobs of this API key made have %lld bytes, and may have %lld "
+                        "(model_bytes): delete some of them.",
+                        (long long)bytes, (long long)rule->model_bytes);
     if (rule->jobs_waiting && waiting >= rule->jobs_waiting)
         return api_fail(e, 429, "jobs_waiting_limit", NULL,
                         "This API key has %lld jobs that have not ended, and may have %lld "

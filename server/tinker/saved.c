@@ -4,11 +4,10 @@
  * owner's alone.
  */
 #include <dirent.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/base/fs.h"
 #include "engine/base/log.h"
 #include "engine/base/made.h"
 #include "engine/base/num.h"
@@ -100,37 +99,13 @@ void tinker_expire(struct tinker *t, int64_t now)
     arena_release(&a);
 }
 
-/* A folder's files, and those of its folders. */
-static int64_t bytes_in(int at, int depth)
-{
-    int64_t sum = 0;
-    DIR *d = fdopendir(at);
-    if (!d)
-        close(at);
-    for (const struct dirent *x; d && (x = readdir(d));) {
-        struct stat st;
-        if (x->d_name[0] == '.' || fstatat(dirfd(d), x->d_name, &st, AT_SYMLINK_NOFOLLOW))
-            continue;
-        if (S_ISREG(st.st_mode))
-            sum += st.st_size;
-        int fd = S_ISDIR(st.st_mode) && depth > 0
-                     ? openat(dirfd(d), x->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-                     : -1;
-        if (fd >= 0)
-            sum += bytes_in(fd, depth - 1);
-    }
-    if (d)
-        closedir(d);
-    return sum;
-}
-
 int64_t tinker_bytes(const struct tinker *t, const char *dir)
 {
     struct arena a;
     arena_init(&a, 1 << 16);
-    int fd = open(tinker_path(t, dir, &a), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int64_t bytes = fs_bytes(tinker_path(t, dir, &a));
     arena_release(&a);
-    return fd >= 0 ? bytes_in(fd, 1) : 0;
+    return bytes;
 }
 
 /* ---- at the start ---------------------------------------------------------------------------- */

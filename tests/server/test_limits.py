@@ -15,10 +15,10 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from serving import ENDLESS, SLOW, Cases, Tandem, make_model, scratch  # noqa: E402
 
 ANN, BOB, CYD, DOT = ({"Authorization": f"Bearer {who}-key-{who}-key"} for who in ("ann", "bob", "cyd", "dot"))
-EVE = {"Authorization": "Bearer eve-key-eve-key"}
+EVE, FAY = ({"Authorization": f"Bearer {who}-key-{who}-key"} for who in ("eve", "fay"))
 KEYS = ("ann all ann-key-ann-key\nbob all bob-key-bob-key\n"
         "cyd all cyd-key-cyd-key tpm=300\ndot all dot-key-dot-key texts=8 jobs=2 adapters=1\n"
-        "eve all eve-key-eve-key adapters=1\n")
+        "eve all eve-key-eve-key adapters=1\nfay all fay-key-fay-key model_bytes=1000\n")
 JOBS = "/v1/fine_tuning/jobs"
 BOUNDARY = "x-boundary-x"
 
@@ -93,19 +93,34 @@ def adapters_and_one_more(s, root):
     assert load("ann-4", ANN).status == 200
 
 
+def models_that_jobs_made(s):
+    """Their bytes: one that has as many as it may have begins no further job, until it has deleted one."""
+    file = upload(s, FAY, 12)
+    ended(s, job(s, FAY, file, 1), FAY)
+    r = s.post(JOBS, {"model": "tiny", "training_file": file}, **{**FAY, "Idempotency-Key": "late"})
+    assert r.status == 400 and r.error["code"] == "models_quota_exceeded" and "model_bytes" in r.error["message"], r
+    for name in served(s, FAY):
+        assert s.ask("DELETE", f"/v1/models/{name}", **FAY).status == 200
+    ended(s, job(s, FAY, file, 1), FAY)
+
+
 def served(s, key):
     return [m["id"] for m in s.get("/v1/models", **key).json["data"] if m["id"].startswith("ft:")]
+
+
+def ended(s, made, key):
+    assert made.status == 200, made
+    end = time.monotonic() + 120 * SLOW
+    while (state := s.get(f"{JOBS}/{made.json['id']}", **key).json["status"]) != "succeeded":
+        assert state in ("validating_files", "queued", "running") and time.monotonic() < end, state
+        time.sleep(0.05)
 
 
 def results_need_no_place(s):
     """What a key's jobs make answers, whatever the key may load by name (one adapter)."""
     file = upload(s, EVE, 12)
     for _ in range(2):
-        made = job(s, EVE, file, 1).json["id"]
-        end = time.monotonic() + 120 * SLOW
-        while (state := s.get(f"{JOBS}/{made}", **EVE).json["status"]) != "succeeded":
-            assert state in ("validating_files", "queued", "running") and time.monotonic() < end, state
-            time.sleep(0.05)
+        ended(s, job(s, EVE, file, 1), EVE)
     results_answer(s)
 
 
@@ -155,7 +170,6 @@ def sent_so_far(s, key, n):
 def bodies_that_come_slowly(model, *options):
     """They may hold half of the memory that is for all."""
     mb = 1 << 20
-    body = {"prompt": "a", "max_tokens": 1, "user": "x" * 60000}
     with Tandem(model, *options, "--body-memory", "4M") as s, contextlib.ExitStack() as held:
         hers = [held.enter_context(contextlib.closing(sent_so_far(s, ANN, mb - 4096))) for _ in range(3)]
         refused, _, _ = select.select(hers, [], [], 60 * SLOW)
@@ -166,7 +180,6 @@ def bodies_that_come_slowly(model, *options):
         c.settimeout(60 * SLOW)
         said = c.recv(4096)
         assert said.startswith(b"HTTP/1.1 400 "), said  # it was read
-        assert s.post("/v1/completions", body, **BOB).status == 200
 
 
 cases = Cases()
@@ -192,6 +205,7 @@ with scratch() as tmp:
     own = ("--api-key-file", tmp / "keys", "--name", "tiny", "--data-dir", tmp / "own", "--max-adapters", 8)
     with Tandem(tmp / "tiny", *own) as server:
         cases.run("what jobs make needs no place of the key's own", lambda: results_need_no_place(server))
+        cases.run("models that jobs made", lambda: models_that_jobs_made(server))
     with Tandem(tmp / "tiny", *own) as server:
         cases.run("nor when the server starts again", lambda: results_answer(server))
 raise SystemExit(cases.end())

@@ -111,6 +111,22 @@ static void rename_and_remove(void **state)
     assert_good(fs_remove_tree(in_dir("sub"), &e), &e);
 }
 
+/* Faults: links that are followed, folders of folders without end, a name that begins with a dot. */
+static void bytes_of_a_folder(void **state)
+{
+    (void)state;
+    struct err e = ERR_INIT;
+    assert_good(fs_mkdirs(in_dir("sum/sub/deep"), &e), &e);
+    test_put(in_dir("sum/a"), "12345", 5);
+    test_put(in_dir("sum/.b"), "12", 2);
+    test_put(in_dir("sum/sub/c"), "123", 3);
+    test_put(in_dir("sum/sub/deep/d"), "1234", 4);
+    assert_int_equal(symlink(in_dir("sum/sub"), in_dir("sum/link")), 0);
+    assert_int_equal(fs_bytes(in_dir("sum")), 10);
+    assert_int_equal(fs_bytes(in_dir("nowhere")), 0);
+    assert_good(fs_remove_tree(in_dir("sum"), &e), &e);
+}
+
 static bool is_model_or_step(const char *stem)
 {
     return strcmp(stem, "model") == 0 || strcmp(stem, "step") == 0;
@@ -198,6 +214,7 @@ int main(void)
         cmocka_unit_test(read_of_unknown_size),
         cmocka_unit_test(mkdirs_makes_all_levels),
         cmocka_unit_test(rename_and_remove),
+        cmocka_unit_test(bytes_of_a_folder),
         cmocka_unit_test(sweep_takes_only_temporaries),
         cmocka_unit_test(lock_is_for_one),
         cmocka_unit_test(only_regular_files_are_opened),
