@@ -18,7 +18,7 @@
 #include "server/server.h"
 #include "server/tinker/tinker.h"
 
-enum { SESSIONS_MAX = 4096, BODY_BYTES = 1 << 20 };
+enum { SESSIONS_MAX = 4096, SAMPLERS_MAX = 1 << 16, BODY_BYTES = 1 << 20 };
 
 static const char note[] =
     "Adapters train attention and feed-forwards here: train_unembed changes nothing.";
@@ -534,8 +534,10 @@ static enum errand_end work_sampler(struct errand *t, struct api_error *e)
                                    .session = session,
                                    .path = path,
                                    .created = (int64_t)time(NULL)};
-    if (store_loop_sampler_add(desk_store(t->desk), &m, &why))
-        return none_such(&why, "session", "session_id", e);
+    if (store_loop_sampler_add(desk_store(t->desk), &m, SAMPLERS_MAX, &why))
+        return why.code == ERR_NO_SPACE ? api_fail(e, 400, "samplers_limit", "session_id",
+                                                   "%s: finish sessions that have ended.", why.msg)
+                                        : none_such(&why, "session", "session_id", e);
     struct jout j = jout_on(&t->out);
     jout_open(&j, '{');
     put_type(&j, "create_sampling_session");

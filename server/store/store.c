@@ -144,6 +144,7 @@ static const char *const migrations[] = {
     " ON CONFLICT (owner) DO UPDATE SET bytes = bytes + new.bytes; END;"
     "CREATE TRIGGER file_went AFTER DELETE ON file BEGIN"
     " UPDATE file_sum SET bytes = bytes - old.bytes WHERE owner = old.owner; END;",
+    "CREATE INDEX IF NOT EXISTS loop_sampler_owner ON loop_sampler (owner);",
 };
 
 enum { VERSION = sizeof migrations / sizeof *migrations };

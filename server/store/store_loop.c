@@ -635,7 +635,25 @@ int store_loop_bytes(struct store *s, const char *owner, int64_t *bytes, struct 
     return get(s, store_query(s, e, "SELECT " OWNED, "t", owner), take_int, NULL, bytes, e);
 }
 
-int store_loop_sampler_add(struct store *s, const struct loop_sampler *m, struct err *e)
+/* Those of a training's own saving are as many as its requests. */
+static int has_place(struct store *s, const struct loop_sampler *m, int64_t most, struct err *e)
+{
+    struct err none = ERR_INIT;
+    int rc = first(s,
+                   store_query(s, &none,
+                               "SELECT 1 WHERE (SELECT count(*) FROM loop_sampler WHERE owner = "
+                               "?1) < ?2 OR EXISTS (SELECT 1 FROM loop_sampler WHERE id = ?3)",
+                               "tit", m->owner, most, m->id),
+                   NULL, NULL, NULL, &none);
+    return !rc ? 0
+           : none.code == ERR_NOT_FOUND
+               ? err_set(e, ERR_NO_SPACE, "this key has %lld samplers, and may have no more",
+                         (long long)most)
+               : err_set(e, none.code, "%s", none.msg);
+}
+
+int store_loop_sampler_add(struct store *s, const struct loop_sampler *m, int64_t most,
+                           struct err *e)
 {
     if (store_begin(s, e))
         return -1;
@@ -644,6 +662,7 @@ int store_loop_sampler_add(struct store *s, const struct loop_sampler *m, struct
                                "SELECT 1 FROM loop_session WHERE id = ? AND owner = ? AND seen > 0",
                                "tt", m->session, m->owner),
                    NULL, NULL, NULL, e);
+    rc = rc || has_place(s, m, most, e) ? -1 : 0;
     return store_end(s, rc || put_sampler(s, m, e) ? -1 : 0, e);
 }
 

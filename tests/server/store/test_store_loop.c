@@ -20,7 +20,7 @@ static struct store *store_with_session(void)
     assert_good(s ? 0 : -1, &e);
     assert_good(store_loop_session_add(s, "one", "ann", 1000, 10, &e), &e);
     const struct loop_sampler m = {.id = "one:sample:0", .owner = "ann", .session = "one"};
-    assert_good(store_loop_sampler_add(s, &m, &e), &e);
+    assert_good(store_loop_sampler_add(s, &m, 2, &e), &e);
     return s;
 }
 
@@ -194,7 +194,7 @@ static void samples_are_a_keys(void **state)
     const struct loop_sampler m = {.id = "two:sample:0", .owner = "bob", .session = "two"};
     (void)state;
     assert_good(store_loop_session_add(s, "two", "bob", 1000, 10, &e), &e);
-    assert_good(store_loop_sampler_add(s, &m, &e), &e);
+    assert_good(store_loop_sampler_add(s, &m, 2, &e), &e);
     put(s, "one:sample:0", "a0", SAMPLE, 1);
     put(s, "one:sample:0", "a1", SAMPLE, 1);
     put_for(s, "bob", "two", "two:sample:0", "b0", SAMPLE, 1);
@@ -210,6 +210,25 @@ static void samples_are_a_keys(void **state)
     store_free(s);
 }
 
+/* Faults: samplers without end; one that was made before and is refused. */
+static void samplers_have_an_end(void **state)
+{
+    struct err e = ERR_INIT;
+    struct store *s = store_with_session();
+    struct loop_sampler m = {.id = "one:sample:1", .owner = "ann", .session = "one"};
+    (void)state;
+    assert_good(store_loop_sampler_add(s, &m, 2, &e), &e);
+    m.id = "one:sample:2";
+    assert_err(store_loop_sampler_add(s, &m, 2, &e), &e, ERR_NO_SPACE, "2 samplers");
+    e = (struct err)ERR_INIT;
+    m.id = "one:sample:0";
+    assert_good(store_loop_sampler_add(s, &m, 2, &e), &e);
+    assert_good(store_loop_session_add(s, "two", "bob", 1000, 10, &e), &e);
+    m = (struct loop_sampler){.id = "two:sample:0", .owner = "bob", .session = "two"};
+    assert_good(store_loop_sampler_add(s, &m, 1, &e), &e);
+    store_free(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -220,6 +239,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(weights_have_their_time, setup, teardown),
         cmocka_unit_test_setup_teardown(keys_take_turns, setup, teardown),
         cmocka_unit_test_setup_teardown(samples_are_a_keys, setup, teardown),
+        cmocka_unit_test_setup_teardown(samplers_have_an_end, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
