@@ -110,16 +110,16 @@ int store_job_get(struct store *s, const char *owner, const char *id, struct are
 int store_job_list(struct store *s, const char *owner, const struct store_page *page,
                    struct arena *a, struct job **out, size_t *n, bool *more, struct err *e);
 
-/* Whose turn it is: of jobs in these states one that a server was running when it died, of any
- * base, or one that waits and is of this one: of its files, and once a step was taken in its types
- * too. The owner with the fewest of them in hand is next, of several the one behind the last, and
- * so round; of an owner the oldest. */
 /* Of owners that have no key jobs and trainings stand still, as they are, until they have one
  * again. Said before anybody asks for one; has_key is called from any thread, under the store's
  * lock. */
 void store_keys(struct store *s, bool (*has_key)(void *ctx, const char *owner), void *ctx);
 bool store_has_key(const struct store *s, const char *owner);
 
+/* Whose turn it is: of jobs in these states one that a server was running when it died, of any
+ * base, or one that waits and is of this one: of its files, and once a step was taken in its types
+ * too. The owner with the fewest of them in hand is next, of several the one behind the last, and
+ * so round; of an owner the oldest. */
 struct store_turn {
     unsigned states; /* bits 1 << state */
     const char *fingerprint;
