@@ -121,22 +121,30 @@ static void show_text(const struct plan_result *r, const char *name)
     printf("  %-24s %12.1f kB  in %s\n", "K/V of a token", (double)r->of.kv_token / 1e3,
            k_format(m->kv_type)->name);
     if (m->state)
-        printf("  %-24s %12.1f MB\n", "state of a sequence", mb(m->state));
+        printf("  %-24s %12.1f MB\n  %-24s %12.1f MB  of a text of %lld tokens, while there is "
+               "room\n",
+               "state of a sequence", mb(m->state), "snapshots of it", mb(m->snapshots),
+               (long long)m->ctx);
+    printf("  %-24s %12.1f MB  about, with its tokenizer; beside what follows\n", "program",
+           mb(m->program));
     printf("  %-24s %12.1f MB\n", "memory", mb(r->memory));
     printf("  %-24s %12lld tokens of K/V\n", "room for", (long long)r->tokens);
     printf("  %-24s %12lld tokens\n", "longest sequence", (long long)longest);
     printf("  %-24s %12lld\n", "sequences of that length", (long long)sequences_of(r, longest));
+    printf("  %-24s %12.1f MB  a server on a CPU, once it has read a text of %lld tokens\n",
+           "process", mb(plan_size_process(m)), (long long)m->ctx);
 }
 
 static void show_json(const struct plan_result *r)
 {
     printf("{\"parameters\":%llu,\"weights\":%zu,\"file_bytes\":%llu,\"rotary\":%zu,"
            "\"activations\":%zu,\"activations_lower_bound\":%zu,\"kv_per_token\":%zu,"
-           "\"state_per_sequence\":%zu,\"memory\":%zu,\"kv_tokens\":%lld,\"ctx\":%lld}\n",
+           "\"state_per_sequence\":%zu,\"snapshots\":%zu,\"program\":%zu,\"process\":%zu,"
+           "\"memory\":%zu,\"kv_tokens\":%lld,\"ctx\":%lld}\n",
            (unsigned long long)r->size.n_param, r->of.weights,
            (unsigned long long)r->size.file_bytes, r->of.table, r->of.activations,
-           r->of.lower_bound, r->of.kv_token, r->of.state, r->memory, (long long)r->tokens,
-           (long long)r->of.ctx);
+           r->of.lower_bound, r->of.kv_token, r->of.state, r->of.snapshots, r->of.program,
+           plan_size_process(&r->of), r->memory, (long long)r->tokens, (long long)r->of.ctx);
 }
 
 static int show_one(const struct plan_values *v, const char *name, const struct model_dir *dir,

@@ -17,6 +17,8 @@ struct plan_size {
         lower_bound;           /* bytes; the least that activations can take */
     size_t kv_token;           /* bytes of a token's keys and values */
     size_t state;              /* bytes of a sequence's recurrent state; 0: there is none */
+    size_t snapshots;          /* bytes of those that a text of the whole context leaves */
+    size_t program;            /* bytes of the host's, about: what a server is without a model */
     double sent;               /* bytes that a rank sends for a token, at least */
     int n_collective;          /* for a step */
     bool has_all_kv;           /* although others do too */
@@ -29,6 +31,9 @@ int plan_size_init(struct plan_size *s, const struct model_dir *dir, const struc
                    int tp, int64_t n_tok, struct err *e);
 
 size_t plan_size_fixed(const struct plan_size *s); /* all but keys and values; one state */
+
+/* A server's process that has read one text of the whole context, where the device is a CPU. */
+size_t plan_size_process(const struct plan_size *s);
 
 /* Tokens whose keys and values fit beside the rest, in whole cells; 0: nothing does. */
 int64_t plan_size_tokens(const struct plan_size *s, size_t memory);

@@ -66,6 +66,12 @@ void *device_alloc(struct device *d, size_t bytes, const char *what, struct err 
     return d->driver->alloc(d, bytes, what, e);
 }
 
+void *device_alloc_lazy(struct device *d, size_t bytes, const char *what, struct err *e)
+{
+    const struct device_driver *r = d->driver;
+    return (r->alloc_lazy ? r->alloc_lazy : r->alloc)(d, bytes, what, e);
+}
+
 void device_mem_free(struct device *d, void *p)
 {
     if (p)

@@ -48,6 +48,9 @@ int device_check(const struct device *d, struct err *e);
 
 /* Zeroed, 64-aligned (at least) memory of the device; `what` names it in the error. */
 void *device_alloc(struct device *d, size_t bytes, const char *what, struct err *e);
+/* As device_alloc, for room of which much may never be used: a CPU takes its pages one by one, as
+ * they are touched, where a huge one for each place that is used would be far more. */
+void *device_alloc_lazy(struct device *d, size_t bytes, const char *what, struct err *e);
 /* What streams were given before may still use it; it comes back behind that. NULL is fine. */
 void device_mem_free(struct device *d, void *p);
 /* Takes so many bytes from the system now, beside what is in use, for what device_alloc will be

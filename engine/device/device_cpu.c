@@ -149,6 +149,12 @@ static void *cpu_alloc(struct device *d, size_t bytes, const char *what, struct 
     return try_alloc(1, bytes, what, e);
 }
 
+static void *cpu_alloc_lazy(struct device *d, size_t bytes, const char *what, struct err *e)
+{
+    (void)d;
+    return try_lazy(1, bytes, what, e);
+}
+
 static void cpu_mem_free(struct device *d, void *p)
 {
     (void)d;
@@ -225,6 +231,7 @@ static const struct device_driver cpu_driver = {
     .free = cpu_free,
     .memory = cpu_memory,
     .alloc = cpu_alloc,
+    .alloc_lazy = cpu_alloc_lazy,
     .mem_free = cpu_mem_free,
     .host_alloc = cpu_alloc,
     .host_free = cpu_mem_free,

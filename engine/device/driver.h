@@ -31,6 +31,8 @@ struct device_driver {
     void (*free)(struct device *d);
     void (*memory)(const struct device *d, size_t *total_bytes, size_t *free_bytes);
     void *(*alloc)(struct device *d, size_t bytes, const char *what, struct err *e);
+    /* NULL: alloc does */
+    void *(*alloc_lazy)(struct device *d, size_t bytes, const char *what, struct err *e);
     void (*mem_free)(struct device *d, void *p);
     /* NULL: memory is there when it is touched */
     int (*reserve)(struct device *d, size_t bytes, const char *what, struct err *e);

@@ -14,7 +14,7 @@ int states_init(struct states *s, const struct model *m, int64_t n, struct err *
     s->bytes = model_state_bytes(m) * (size_t)n;
     if (!s->bytes)
         return 0;
-    s->block = device_alloc(s->device, s->bytes, "the recurrent states", e);
+    s->block = device_alloc_lazy(s->device, s->bytes, "the recurrent states", e);
     if (!s->block)
         return -1;
     s->at = xcalloc((size_t)m->cfg.n_layer, sizeof *s->at);

@@ -84,6 +84,9 @@ struct sched_stat {
     uint64_t preempted, prefix_asked, prefix_hit; /* since the start: times; tokens; tokens */
 };
 
+/* The most snapshots that a prompt of n_tok tokens leaves, where nobody gave another distance. */
+int64_t sched_snapshots_of(int64_t n_tok);
+
 struct sched *sched_new(const struct sched_options *o, struct err *e);
 void sched_free(struct sched *s); /* no sequence is in it */
 

@@ -73,6 +73,22 @@ static bool is_within(int64_t at, int64_t lo, int64_t hi)
     return lo < at && at <= hi;
 }
 
+/* Tokens between two snapshots of a text that has come to n_tok, where they begin `every` apart. */
+static int64_t apart(int64_t every, int64_t n_tok)
+{
+    while (every * EVERY_GROWS <= n_tok)
+        every *= 2;
+    return every;
+}
+
+int64_t sched_snapshots_of(int64_t n_tok)
+{
+    int64_t n = n_tok > 1; /* behind the last whole cell */
+    for (int64_t at = EVERY_TOK, every = EVERY_TOK; at < n_tok; at += every, n++)
+        every = apart(every, at);
+    return n;
+}
+
 /* The place in (lo, hi] behind which a snapshot is worth most; 0: none. */
 static int64_t place_to_keep(const struct sched *s, const struct seq_node *n, int64_t lo,
                              int64_t hi)
@@ -85,8 +101,7 @@ static int64_t place_to_keep(const struct sched *s, const struct seq_node *n, in
         return last;
     if (n->seq->forks)
         return hi / cell * cell > lo ? hi / cell * cell : 0;
-    while (every * EVERY_GROWS <= hi)
-        every *= 2;
+    every = apart(every, hi);
     return hi / every * every > lo ? hi / every * every : 0;
 }
 

@@ -175,17 +175,17 @@ def peak_mb(pid):
 
 
 def memory_of(a, path):
-    ctx = LONG + 256
+    ctx = LONG + 32
     plan = lines(serving.BIN, "plan", path, "--ctx", ctx, "--json")[-1]
     with serving.Tandem(path, "--ctx", ctx, "--threads", a.threads) as s:
         idle, begin = peak_mb(s.pid), time.perf_counter()
         r = s.post("/v1/completions", {"prompt": prompt_of(LONG, 32000), "max_tokens": 2, "temperature": 0}, timeout=3000)
         assert r.status == 200, r
         took, peak = time.perf_counter() - begin, peak_mb(s.pid)
-    grown = plan["kv_per_token"] * LONG + plan["state_per_sequence"]
-    planned = (plan["weights"] + plan["rotary"] + plan["activations"] + grown) / 1e6
-    print(f"{path.name}: planned {planned:.0f} MB, of these {grown / 1e6:.0f} for the text; peak {peak:.0f} MB, before the prompt "
-          f"{idle:.0f}; {LONG / took:.0f} tokens/s", flush=True)
+    planned = plan["process"] / 1e6
+    grown = (plan["kv_per_token"] * ctx + plan["state_per_sequence"] + plan["snapshots"]) / 1e6
+    print(f"{path.name}: planned {planned:.0f} MB, of these {grown:.0f} for the text and {plan['program'] / 1e6:.0f} for the program; "
+          f"peak {peak:.0f} MB ({100 * peak / planned - 100:+.1f}%), before the prompt {idle:.0f}; {LONG / took:.0f} tokens/s", flush=True)
 
 
 TINY = {"hidden_size": 64, "intermediate_size": 96, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16,

@@ -3,6 +3,7 @@
  * Recurrent states, rule by rule: from where a text goes on, and what is kept of it. That each
  * state is the right one is the fake's to see (fake_states).
  */
+#include "engine/kv/inner.h"
 #include "tests/engine/sched/fake.h"
 
 static const struct sched_options PLAIN = {.n_cell = 64,
@@ -74,6 +75,27 @@ static void keeps_some_of_a_long_text(void **state)
 }
 
 /* Fault: a sequence that is turned out and begins from nothing, or from its own old state. */
+/* Fault: a plan that counts other snapshots than a text leaves. */
+static void says_how_many_a_text_leaves(void **state)
+{
+    (void)state;
+    for (int64_t n = 31; n < 12000; n = n * 3 / 2) {
+        struct sched_options o = PLAIN;
+        o.n_cell = 4096;
+        o.cap_tok = 500;
+        o.n_snapshot = 64;
+        struct fake f = fake_begin(o);
+        assert_int_equal(say(&f, 1, 0, n, 1), 0);
+        int64_t n_kept = 0;
+        for (int64_t i = 0; i < o.n_snapshot; i++)
+            n_kept += f.s->pool->snapshots.at[i].cell >= 0;
+        assert_true(n_kept <= sched_snapshots_of(n));
+        assert_true(n_kept >=
+                    sched_snapshots_of(n) - 1); /* the last part may have had two places */
+        fake_end(&f);
+    }
+}
+
 static void who_was_turned_out_goes_on_from_a_snapshot(void **state)
 {
     (void)state;
@@ -140,6 +162,7 @@ int main(void)
         cmocka_unit_test(goes_on_behind_the_prompt),
         cmocka_unit_test(keeps_where_texts_go_apart),
         cmocka_unit_test(keeps_some_of_a_long_text),
+        cmocka_unit_test(says_how_many_a_text_leaves),
         cmocka_unit_test(who_was_turned_out_goes_on_from_a_snapshot),
         cmocka_unit_test(a_failed_step_is_begun_again),
         cmocka_unit_test(keeps_nothing_unasked),
