@@ -68,6 +68,14 @@ static int look(void *ctx, const json_t *object, struct err *e)
     return 0;
 }
 
+/* In the words of these commands: what the server says of a name, it says to programs. */
+static void say_none(const char *path, const char *word, const struct err *why, struct err *e)
+{
+    const char *many = strrchr(path, '/') + 1;
+    err_set(e, why->code, "no such %.*s: \"%.80s\" is in the name of none; `tandem %s` lists them",
+            (int)strlen(many) - 1, many, word, many);
+}
+
 /* The one that fits, where there is one. `why`: what was said of the word as it is. */
 static char *choose(struct peer *p, const char *path, const char *word, const struct err *why,
                     struct err *e)
@@ -78,7 +86,7 @@ static char *choose(struct peer *p, const char *path, const char *word, const st
     buf_init(&k.shown, LIST_BYTES_MAX);
     if (remote_each(p, path, 0, look, &k, e) == 0) {
         if (k.n == 0)
-            *e = *why;
+            say_none(path, word, why, e);
         else if (k.n > 1)
             err_set(e, ERR_BAD_INPUT, "\"%.80s\" may be %s%s; more of the name tells which", word,
                     k.shown.data ? k.shown.data : "many", k.n > SHOWN_MAX ? ", and others" : "");

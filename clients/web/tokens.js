@@ -14,7 +14,7 @@ export function tokensOf(choice) {
     const isLast = i + 1 === from.length;
     const own = isLast ? text : text.startsWith(t.token) ? t.token : "";
     text = text.slice(own.length);
-    out.push({ text: own, p: Math.exp(t.logprob),
+    out.push({ text: own, name: t.token, p: Math.exp(t.logprob),
                top: t.top_logprobs.map(o => [o.token, Math.exp(o.logprob)]) });
   });
   if (text) out.push({ text });
@@ -52,20 +52,21 @@ export function painter(text, tokens) {
   };
 }
 
-// What is white is shown, and what is nothing is named.
+// What is white is shown, and what is nothing is named. A token that adds no text, as one of a character's
+// first bytes or of the end, goes by its own name.
 function shown(text) {
   return text === "" ? "nothing" : text.replaceAll(" ", "␣").replaceAll("\n", "↵").replaceAll("\t", "⇥");
 }
 
 function show(node) {
-  const tip = $("tip"), { text, p, top } = node.token;
-  const row = ([name, q]) => {
+  const tip = $("tip"), { text, name, p, top } = node.token;
+  const row = ([other, q]) => {
     const bar = el("i");
     bar.style.width = `${100 * q}%`;
-    return el("li", {}, el("code", {}, shown(name)), el("span", { class: "meter" }, bar),
+    return el("li", {}, el("code", {}, shown(other)), el("span", { class: "meter" }, bar),
               el("span", { class: "number" }, percent(q)));
   };
-  tip.replaceChildren(el("p", {}, el("code", {}, shown(text)), ` was ${percent(p)} likely`),
+  tip.replaceChildren(el("p", {}, el("code", {}, shown(text || name)), ` was ${percent(p)} likely`),
                       el("ul", {}, ...top.map(row)));
   tip.hidden = false;
   const at = node.getClientRects()[0] ?? node.getBoundingClientRect(), box = tip.getBoundingClientRect();

@@ -68,7 +68,7 @@ def by_lines(server, sh):
     answers = [json.loads(line)["choices"][0]["message"]["content"]
                for line in said.out.splitlines()]
     assert answers == [first, second], (first, second, said)
-    sh.bad(2, "", "chat", "hello", "--model", "nobody")
+    sh.bad(2, "no such model: .*`tandem models` lists them", "chat", "hello", "--model", "nobody")
     sh.bad(2, "-t: 3", "chat", "hello", "-t", 3)
 
 

@@ -178,7 +178,7 @@ def tune_makes_a_job(w):
     assert [model, "tiny"] in [r[:2] for r in w.sh.good("models").rows]
     assert ["id", model] in w.sh.good("models", "get", model).rows
     assert ["deleted", "yes"] in w.sh.good("models", "delete", model).rows
-    w.sh.bad(2, "No model", "models", "delete", model)
+    w.sh.bad(2, "no such model", "models", "delete", model)
 
 
 def tune_keeps_the_best(w):
@@ -235,7 +235,7 @@ def tune_that_must_fail(w):
 def tune_that_is_refused(w):
     """What was sent for a job that there is not is taken back."""
     before = w.sh.good("files").out
-    for pattern, *more in ((r"n_epochs", "--hyper", "n_epochs=51"), ("No model", "--model", "large"),
+    for pattern, *more in ((r"n_epochs", "--hyper", "n_epochs=51"), ("no such model: \"large\"", "--model", "large"),
                            (r"--hyper rank: .*NAME=VALUE", "--hyper", "rank"),
                            (r"lora_rnak.*did you mean 'lora_rank'", "--hyper", "lora_rnak=2"),
                            ("validation.none: No such", "--validation", w.tmp / "validation.none"),

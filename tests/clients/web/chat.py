@@ -103,8 +103,12 @@ def percent(logprob):
     return f"{100 * x:.1f}%" if x < 0.0995 else f"{100 * x:.0f}%"
 
 
+WHITE = str.maketrans({" ": "␣", "\n": "↵", "\t": "⇥"})
+
+
 def probabilities(w):
-    """Figures of another token; a card that only the mouse can call up, or that stays."""
+    """Figures of another token; a card that only the mouse can call up, or that stays, or has no name for a
+    token that adds no text."""
     with w.page() as p:
         choose(p, seed=5, max_tokens=30)
         ask(p, "How likely")
@@ -117,6 +121,8 @@ def probabilities(w):
         def check(i):
             expect(tip).to_be_visible()
             expect(tip.locator("p")).to_contain_text(f"was {percent(wanted[i]['logprob'])} likely")
+            name = tokens.nth(i).evaluate("e => e.textContent") or wanted[i]["token"]
+            assert tip.locator("p code").evaluate("e => e.textContent") == name.translate(WHITE), name
             expect(tip.locator("li .number")).to_have_text(
                 [percent(t["logprob"]) for t in wanted[i]["top_logprobs"]])
 
@@ -131,6 +137,10 @@ def probabilities(w):
             check(i)
         p.keyboard.press("Escape")
         expect(tip).to_be_hidden()
+        bare = tokens.evaluate_all("all => all.findIndex(e => e.textContent === '')")
+        assert bare >= 0, "this seed has no token without a text"
+        tokens.nth(bare).focus()
+        check(bare)
 
 
 def curl(w):
