@@ -319,7 +319,7 @@ $(B)/gpu_products: tests/gpu/products.cu $(CU:%=build/cuda/%.o)
 check-gpu: all $(GPUTEST)
 	$(Q)tests/gpu/check.py
 bench-report: all $(B)/tests/tools/make_model
-	$(Q)TANDEM_BUILD=$(B) tests/peer/report.py $(ARGS)
+	$(Q)TANDEM_BUILD=$(B) $(or $(PYTHON),python3) tests/peer/report.py $(ARGS)
 bench-gpu: all $(GPUTEST) $(if $(NVCC),$(B)/gpu_limits $(B)/gpu_products)
 	$(Q)tests/gpu/bench.py
 gpu-bundle: all $(GPUTEST) $(if $(NVCC),$(B)/gpu_limits $(B)/gpu_products)

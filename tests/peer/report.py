@@ -8,8 +8,9 @@
 writes OUT/index.html, with plots, and OUT/figures.json. Measured is: the machine's bandwidth and peaks
 (`tandem-kernels bench`), the largest products beside them, `tandem bench engine` and `tandem bench train`.
 The limit of one stream is how often a second the weights can be read, that of many rows and of training what the
-peak allows; each is measured in turn with what it bounds, for a machine that others use changes. With the
-package llama_cpp and a --gguf of the same model llama.cpp stands beside it, with torch a training by PyTorch.
+peak allows; each is measured in turn with what it bounds, for a machine that others use changes. Where this Python
+has the package llama_cpp, llama.cpp stands beside it, on a GGUF file of the same weights (`tandem export`, or --gguf);
+where it has torch, a training by PyTorch. `make bench-report PYTHON=VENV/bin/python` says which Python.
 
 Some minutes at most as it stands. Nothing is judged. Standard library only."""
 import argparse
@@ -33,6 +34,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 BUILD = pathlib.Path(os.environ.get("TANDEM_BUILD", "build/release"))
 CASES = {"prompt": ("A prompt of 512 tokens", 512, 1), "one": ("One stream", 32, 1),
          "together": ("32 streams together", 16, 32)}
+PEERS = {"llama.cpp": "llama_cpp", "PyTorch": "torch"}
 DEPTH = 64  # tokens that stand before those that are measured
 WEIGHT_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 FRAME = """<!doctype html>
@@ -67,7 +69,7 @@ def parse(words=None):
     p = argparse.ArgumentParser(description="what the program reaches, beside limits and peers")
     p.add_argument("--preset", default="smollm-135m", help="of make_model: the shape of a real model")
     p.add_argument("--model", help="a Llama's directory, in place of a preset")
-    p.add_argument("--gguf", help="the same model for llama.cpp")
+    p.add_argument("--gguf", help="the same model for llama.cpp, in place of one that is written")
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--length", type=int, default=512, help="tokens of a row of training")
     p.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
@@ -126,7 +128,7 @@ def engine(a, model, config):
         got, = lines(BUILD / "tandem", "bench", "engine", model, "--ctx", 1024, "--rounds", a.rounds, "--case", case,
                      "--new-tokens", n_new, "--threads", a.threads, "--json")
         rows = [("tandem", got["tokens_per_s"], "tandem")]
-        if a.gguf and importlib.util.find_spec("llama_cpp"):
+        if a.gguf:
             said = subprocess.run([sys.executable, HERE / "llama.py", a.gguf, "--alone", "--case", case, "--threads",
                                    str(a.threads)], check=True, capture_output=True, text=True).stdout
             rows.append(("llama.cpp", json.loads(said.strip().splitlines()[-1]), "peer"))
@@ -196,14 +198,18 @@ def main():
             subprocess.run([BUILD / "tests/tools/make_model", model, "--preset", a.preset], check=True,
                            stdout=subprocess.DEVNULL)
         config = json.loads((model / "config.json").read_text())
+        missing = [who for who, package in PEERS.items() if not importlib.util.find_spec(package)]
+        if "llama.cpp" in missing:
+            a.gguf = None
+        elif not a.gguf:
+            a.gguf = f"{tmp}/model.gguf"
+            subprocess.run([BUILD / "tandem", "export", model, a.gguf], check=True, stdout=subprocess.DEVNULL)
         limits, _ = machine(a)
-        missing = [p for p, ok in (("llama.cpp (llama_cpp and --gguf)", a.gguf and importlib.util.find_spec("llama_cpp")),
-                                   ("PyTorch (torch)", importlib.util.find_spec("torch"))) if not ok]
         figures = {"told": {
             "machine": f"{cpu()}, {a.threads} threads", "when": time.strftime("%Y-%m-%d %H:%M"),
             "program": subprocess.run([BUILD / "tandem", "version"], check=True, capture_output=True,
                                       text=True).stdout.splitlines()[0],
-            "model": a.model or f"{a.preset}, random weights", "not beside it": ", ".join(missing) or "nothing",
+            "model": a.model or f"{a.preset}, random weights", "not beside it": ", ".join(f"{who} (package {PEERS[who]})" for who in missing) or "nothing",
             **{k: f"{v:,.0f} {'GB/s' if 'read' in k else 'GFLOP/s'}" for k, v in limits.items()}}}
         figures["plots"] = [*engine(a, model, config), *training(a, model), *products(a)]
     (out / "figures.json").write_text(json.dumps(figures, indent=1) + "\n")

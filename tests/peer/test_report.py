@@ -3,12 +3,13 @@
 """The report of `make bench-report`, of a tiny model.
 
 Faults they can catch: a bench whose JSON has lost a member that the report reads; a page that is none; a bar beyond
-its limit's scale; a peer that is not there and not told of.
+its limit's scale; a peer that is not there and not told of, or there and left out, or without a file of the model.
 
 Standard library only."""
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import xml.etree.ElementTree
@@ -44,24 +45,48 @@ def limits():
     assert {"read memory", "bf16 dot products"} <= names, names
 
 
-def report(tmp):
-    model = make_model(tmp / "model", "--ctx", 1024)
+def made(tmp, script):
+    """The figures, and the page."""
     build = tmp / "build"
-    (build / "tests/tools").mkdir(parents=True)
-    (build / "tandem").symlink_to((ROOT / BUILD / "tandem").resolve())
-    (build / "tandem-kernels").write_text(f"#!{sys.executable}\nprint({KERNELS!r})\n")
-    (build / "tandem-kernels").chmod(0o755)
-    p = subprocess.run([sys.executable, "-S", ROOT / "tests/peer/report.py", "--model", model, "--rounds", "1", "--length",
-                        "64", "--threads", "1", "--out", tmp / "out"], cwd=ROOT, env={**os.environ, "TANDEM_BUILD": str(build)}, capture_output=True,
-                       text=True, check=False)
+    if not build.exists():
+        make_model(tmp / "model", "--ctx", 1024)
+        (build / "tests/tools").mkdir(parents=True)
+        (build / "tandem").symlink_to((ROOT / BUILD / "tandem").resolve())
+        (build / "tandem-kernels").write_text(f"#!{sys.executable}\nprint({KERNELS!r})\n")
+        (build / "tandem-kernels").chmod(0o755)
+    p = subprocess.run([sys.executable, "-S", script, "--model", tmp / "model", "--rounds", "1", "--length", "64",
+                        "--threads", "1", "--out", tmp / "out"], cwd=ROOT, capture_output=True, text=True, check=False,
+                       env={**os.environ, "TANDEM_BUILD": str(build)})
     assert p.returncode == 0, p.stderr
-    figures = json.loads((tmp / "out/figures.json").read_text())
+    return json.loads((tmp / "out/figures.json").read_text()), (tmp / "out/index.html").read_text()
+
+
+PEERS = {"llama_cpp": ("llama.py", "print(12.5 if open(sys.argv[1], 'rb').read(4) == b'GGUF' else 0)"),
+         "torch": ("train_torch.py", "print('34.5 tokens/s')")}
+
+
+def beside(tmp):
+    """Peers that are there: what runs them, and their packages, stand in their places."""
+    peer = tmp / "peer"
+    peer.mkdir()
+    for name in ("report.py", "plot.py"):
+        shutil.copy(ROOT / "tests/peer" / name, peer)
+    for package, (script, said) in PEERS.items():
+        (peer / f"{package}.py").touch()
+        (peer / script).write_text(f"import sys\n{said}\n")
+    figures, text = made(tmp, peer / "report.py")
+    values = [[value for _, value, whose in f["rows"] if whose == "peer"] for f in figures["plots"]]
+    assert values == [[12.5]] * 3 + [[34.5]] * 2 + [[], []], values
+    assert figures["told"]["not beside it"] == "nothing" and text.count('class="peer"') == 5, figures["told"]
+
+
+def report(tmp):
+    figures, text = made(tmp, ROOT / "tests/peer/report.py")
     titles = [f["title"] for f in figures["plots"]]
     assert len(titles) == 7 and titles[1] == "One stream", titles
     for f in figures["plots"]:
         assert all(value > 0 for _, value, _ in f["rows"]) and f["limit"][0] > 0, f
     assert "llama.cpp" in figures["told"]["not beside it"], figures["told"]
-    text = (tmp / "out/index.html").read_text()
     assert text.count("<svg") == 7 and text.count('class="limit" d=') == 7 and "src=" not in text, text
     return ", ".join(titles[:2])
 
@@ -73,6 +98,7 @@ def main():
         cases.run("limits", limits)
         with scratch() as tmp:
             cases.run("a report", lambda: report(tmp))
+            cases.run("beside others", lambda: beside(tmp))
     else:
         cases.skip("a report", "the release build is what is measured")
     return cases.end()
