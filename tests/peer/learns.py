@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What jobs by rewards and by preferences make of the bundled model: how much it learns, and what it forgets.
+"""What jobs make of the bundled model: how much it learns, and what it forgets.
 
+    tests/peer/learns.py facts [--seeds 10] [--rows FILE] [--hyper NAME=VALUE ...]
     tests/peer/learns.py rewards [--seeds 5] [--most 33] [--keep DIR] [--hyper NAME=VALUE ...]
     tests/peer/learns.py preferences [--seeds 5] [--pairs 200] [--keep DIR] [--hyper NAME=VALUE ...]
 
+facts: the sixty of examples/tiny with their reminders, by a job with all defaults. Measured are the facts, and the points
+that each kind of held-out question loses; last the mean and the worst of each.
 rewards: sums of three numbers, of which it never saw one, and knows those of two. Ten that are worked out show it a
 way; of others a grader (`string_check`) says whether an answer ends with the sum, and nothing else. Measured are sums
 that none of the rows has in any order.
@@ -131,6 +134,34 @@ def rewards(a, tmp, server, base):
             print("  " + ask, *(repr(say(server, model, ask, temperature=0)) for model in models), sep="  ", flush=True)
 
 
+# ---- facts
+
+
+def able(server, model, items):
+    """Percent of each kind of questions."""
+    return {kind: 100 * right / n for kind, (right, n) in evaluate.examine(server.url, model, items).items()}
+
+
+def questions(tmp):
+    subprocess.run([sys.executable, TINY / "corpus.py", tmp], check=True)
+    return list(evaluate.read(str(tmp / "heldout.jsonl")))
+
+
+def facts(a, tmp, server, base):
+    items = [*questions(tmp), *evaluate.read(str(TINY / "facts.txt"))]
+    could, after = able(server, base, items), []
+    for seed in range(a.first_seed, a.first_seed + a.seeds):
+        job, took = tune(server, a.rows, seed, a.hyper)
+        can = able(server, job["fine_tuned_model"], items)
+        after.append(can)
+        lost = {kind: could[kind] - can[kind] for kind in could if kind != "facts"}
+        print(f"seed {seed}: facts {can['facts']:.1f}%, lost " +
+              ", ".join(f"{kind} {points:.1f}" for kind, points in lost.items()) + f"; {took_text(took)}", flush=True)
+    for kind in could:
+        got = [can[kind] for can in after]
+        print(f"{kind:8} {could[kind]:5.1f}% before, {sum(got) / len(got):5.1f}% after, worst {min(got):5.1f}%")
+
+
 # ---- preferences
 
 
@@ -161,15 +192,9 @@ def preferred(server, model, pairs):
         return 100 * sum(pool.map(is_so, pairs)) / len(pairs)
 
 
-def able(server, model, items):
-    """Percent of each kind of questions."""
-    return {kind: 100 * right / n for kind, (right, n) in evaluate.examine(server.url, model, items).items()}
-
-
 def preferences(a, tmp, server, base):
     made = corpus.Corpus(corpus.SEED)
-    subprocess.run([sys.executable, TINY / "corpus.py", tmp], check=True)
-    items = [x for x in evaluate.read(str(tmp / "heldout.jsonl")) if x["kind"] in KINDS]
+    items = [x for x in questions(tmp) if x["kind"] in KINDS]
     could = able(server, base, items)
     for seed in range(a.first_seed, a.first_seed + a.seeds):
         draw = Draw(2000 + seed)
@@ -190,11 +215,12 @@ def preferences(a, tmp, server, base):
 
 def main():
     p = argparse.ArgumentParser()
-    p.add_argument("what", choices=["rewards", "preferences"])
+    p.add_argument("what", choices=["facts", "rewards", "preferences"])
     for name, value in (("seeds", 5), ("first-seed", 1), ("most", 33), ("pairs", 200), ("worked", 10),
                         ("passes", 1), ("show", 0),
                         ("threads", len(os.sched_getaffinity(0)))):
         p.add_argument(f"--{name}", type=int, default=value)
+    p.add_argument("--rows", type=pathlib.Path, default=TINY / "facts.jsonl", help="of facts: what it learns from")
     p.add_argument("--keep", type=pathlib.Path, help="a folder for the files that the last jobs were made of")
     p.add_argument("--hyper", type=lambda x: x.split("=", 1), action="append", default=[])
     a = p.parse_args()
@@ -204,7 +230,7 @@ def main():
         base = server.get("/v1/models").json["data"][0]["id"]
         if a.keep:
             a.keep.mkdir(parents=True, exist_ok=True)
-        {"rewards": rewards, "preferences": preferences}[a.what](a, a.keep or tmp, server, base)
+        {"facts": facts, "rewards": rewards, "preferences": preferences}[a.what](a, a.keep or tmp, server, base)
 
 
 if __name__ == "__main__":

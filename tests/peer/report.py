@@ -179,7 +179,7 @@ def page(a, figures):
     plots = "".join(f"<h2>{html.escape(f['title'])}</h2>\n<figure>"
                     f"{plot.bars(f['title'], f['unit'], f['rows'], f['limit'])}</figure>\n" for f in figures["plots"])
     return (f"{FRAME}<p>Bars are tokens a second, or a share of the limit; the dashed line is what the machine allows, "
-            f"measured before and after.</p>\n<table>{told}</table>\n{plots}"
+            f"measured before and after: a bar that passes it says that others used the machine meanwhile.</p>\n<table>{told}</table>\n{plots}"
             f"<p>Again: <code>tests/peer/report.py {html.escape(' '.join(sys.argv[1:]))}</code></p>\n</body>\n</html>\n")
 
 
@@ -209,7 +209,8 @@ def main():
             "machine": f"{cpu()}, {a.threads} threads", "when": time.strftime("%Y-%m-%d %H:%M"),
             "program": subprocess.run([BUILD / "tandem", "version"], check=True, capture_output=True,
                                       text=True).stdout.splitlines()[0],
-            "model": a.model or f"{a.preset}, random weights", "not beside it": ", ".join(f"{who} (package {PEERS[who]})" for who in missing) or "nothing",
+            "model": a.model or f"{a.preset}, random weights",
+            "not beside it": ", ".join(f"{who} (package {PEERS[who]})" for who in missing) or "nothing",
             **{k: f"{v:,.0f} {'GB/s' if 'read' in k else 'GFLOP/s'}" for k, v in limits.items()}}}
         figures["plots"] = [*engine(a, model, config), *training(a, model), *products(a)]
     (out / "figures.json").write_text(json.dumps(figures, indent=1) + "\n")
