@@ -129,6 +129,9 @@ void errand_send(struct errand *t, enum errand_end (*work)(struct errand *, stru
 /* For work: what err says, as an answer; and a row that is not there, as a 404. */
 enum errand_end errand_fail(const struct err *why, struct api_error *e);
 
+/* That the asker may have one file more, of so many bytes; -1 with a 400 that names `param`. */
+int errand_quota(struct errand *t, int64_t more, const char *param, struct api_error *e);
+
 /* A file of the asker with this purpose; -1 with a 400 that names `param`. */
 int errand_file(struct errand *t, const char *id, const char *purpose, const char *param,
                 struct api_error *e);

@@ -12,7 +12,7 @@
 #include "server/desk/desk_own.h"
 #include "server/server.h"
 
-enum { ARENA_BYTES = 256 << 20, OUT_BYTES = 48 << 20, READ_BYTES = 128 << 10 };
+enum { ARENA_BYTES = 256 << 20, OUT_BYTES = 48 << 20, READ_BYTES = 128 << 10, FILES_MAX = 100000 };
 
 struct desk *desk_of(struct call *c, struct api_error *e)
 {
@@ -180,6 +180,27 @@ enum errand_end errand_fail(const struct err *why, struct api_error *e)
     }
     api_fail(e, 404, "not_found", "id", "%.400s", why->msg);
     return ERRAND_FAILED;
+}
+
+int errand_quota(struct errand *t, int64_t more, const char *param, struct api_error *e)
+{
+    struct store *s = desk_store(t->desk);
+    struct err why = ERR_INIT;
+    int64_t has = 0, n = 0, quota = desk_quota(t->desk, t->ask);
+    if ((quota && store_file_bytes(s, t->ask->who->name, &has, &why)) ||
+        store_file_count(s, t->ask->who->name, &n, &why))
+        return api_fail_err(e, &why, param);
+    if (n >= FILES_MAX)
+        return api_fail(e, 400, "files_limit", param,
+                        "This key has %lld files, and may have no more: delete some.",
+                        (long long)n);
+    return !quota || has + more <= quota
+               ? 0
+               : api_fail(
+                     e, 400, "files_quota_exceeded", param,
+                     "This key's files have %lld bytes, those of uploads in parts among them, and "
+                     "may have %lld: %lld are wanted now; delete some.",
+                     (long long)has, (long long)quota, (long long)more);
 }
 
 int errand_file(struct errand *t, const char *id, const char *purpose, const char *param,

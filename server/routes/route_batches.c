@@ -12,7 +12,7 @@
 #include "server/server.h"
 #include "server/store/store_batch.h"
 
-enum { WINDOW_S = 24 * 3600, WAITING_MAX = 100, LIMIT = 20, LIMIT_MAX = 100 };
+enum { WINDOW_S = 24 * 3600, BATCHES_KEPT = 10000, WAITING_MAX = 100, LIMIT = 20, LIMIT_MAX = 100 };
 
 static enum errand_end tell_batch(struct errand *t, const struct batch *b)
 {
@@ -53,22 +53,6 @@ static int check_count(struct errand *t, struct api_error *e)
                                       WAITING_MAX);
 }
 
-/* Whose files have no byte left could keep no answer. */
-static int check_quota(struct errand *t, struct api_error *e)
-{
-    struct err why = ERR_INIT;
-    int64_t has, quota = desk_quota(t->desk, t->ask);
-    if (quota == 0)
-        return 0;
-    if (store_file_bytes(desk_store(t->desk), t->ask->who->name, &has, &why))
-        return api_fail_err(e, &why, NULL);
-    return has < quota ? 0
-                       : api_fail(e, 400, "files_quota_exceeded", NULL,
-                                  "This key's files have %lld bytes, and may have %lld: none are "
-                                  "left for answers; delete some.",
-                                  (long long)has, (long long)quota);
-}
-
 /* The batch that the same creation made before: what has become of its file since is no matter. */
 static int find_first(struct errand *t, const struct retry *r, struct batch *found, struct err *e)
 {
@@ -90,7 +74,7 @@ static enum errand_end work_add(struct errand *t, struct api_error *e)
     if (r.within_s >= 0 && found.id)
         return tell_batch(t, &found);
     if (errand_file(t, b.input_file, "batch", "input_file_id", e) || check_count(t, e) ||
-        check_quota(t, e))
+        errand_quota(t, 1, NULL, e)) /* answers need room */
         return ERRAND_FAILED;
     store_id("batch_", id);
     b.id = id;
@@ -98,7 +82,7 @@ static enum errand_end work_add(struct errand *t, struct api_error *e)
     b.state = BATCH_VALIDATING;
     b.at[BATCH_VALIDATING] = (int64_t)time(NULL);
     b.expires = b.at[BATCH_VALIDATING] + WINDOW_S;
-    if (store_batch_add(desk_store(t->desk), &b, r.name, r.body, &why))
+    if (store_batch_add(desk_store(t->desk), &b, r.name, r.body, BATCHES_KEPT, &why))
         return errand_fail(&why, e);
     wake(t);
     return tell_batch(t, &b);

@@ -35,22 +35,6 @@ static enum errand_end find(struct errand *t, struct file_row *f, struct api_err
 
 /* ---- uploading ----------------------------------------------------------------------------- */
 
-static int check_quota(struct errand *t, const struct file_row *f, struct api_error *e)
-{
-    struct err why = ERR_INIT;
-    int64_t has, quota = desk_quota(t->desk, t->ask);
-    if (quota == 0)
-        return 0;
-    if (store_file_bytes(desk_store(t->desk), f->owner, &has, &why))
-        return api_fail_err(e, &why, NULL);
-    return has + f->bytes <= quota
-               ? 0
-               : api_fail(e, 400, "files_quota_exceeded", "file",
-                          "This key's files have %lld bytes, and may have %lld with this one; "
-                          "delete some.",
-                          (long long)has, (long long)quota);
-}
-
 static enum errand_end add(struct errand *t, struct upload *u, struct api_error *e)
 {
     struct err why = ERR_INIT;
@@ -58,7 +42,7 @@ static enum errand_end add(struct errand *t, struct upload *u, struct api_error 
     if (upload_row(u, &f, e))
         return ERRAND_FAILED;
     f.owner = t->ask->who->name;
-    if (check_quota(t, &f, e))
+    if (errand_quota(t, f.bytes, "file", e))
         return ERRAND_FAILED;
     if (!upload_commit(u, &why) && !store_file_add(desk_store(t->desk), &f, &why)) {
         upload_entered(u);

@@ -69,23 +69,6 @@ static enum errand_end fail(const struct err *why, struct api_error *e)
     return ERRAND_FAILED;
 }
 
-/* That the key's files may have so many bytes more. */
-static int check_quota(struct errand *t, int64_t more, struct api_error *e)
-{
-    struct err why = ERR_INIT;
-    int64_t has, quota = desk_quota(t->desk, t->ask);
-    if (quota == 0 || more == 0)
-        return 0;
-    if (store_file_bytes(desk_store(t->desk), t->ask->who->name, &has, &why))
-        return api_fail_err(e, &why, NULL);
-    return has + more <= quota
-               ? 0
-               : api_fail(e, 400, "files_quota_exceeded", "bytes",
-                          "This key's files and uploads have %lld bytes, and may have %lld, with "
-                          "this one; delete some.",
-                          (long long)has, (long long)quota);
-}
-
 /* ---- begun -------------------------------------------------------------------------------- */
 
 static int check_count(struct errand *t, struct api_error *e)
@@ -114,7 +97,7 @@ static enum errand_end work_begin(struct errand *t, struct api_error *e)
                  (long long)most);
         return ERRAND_FAILED;
     }
-    if (check_count(t, e) || check_quota(t, p.bytes, e))
+    if (check_count(t, e) || errand_quota(t, p.bytes, "bytes", e))
         return ERRAND_FAILED;
     store_id("upload_", id);
     p.id = id;
@@ -152,7 +135,7 @@ static int check_room(struct errand *t, const struct parts *p, int64_t bytes, st
                         "%lld.",
                         (long long)(sum + bytes), (long long)p->bytes);
     int64_t had = sum > p->bytes ? sum : p->bytes;
-    return check_quota(t, sum + bytes > had ? sum + bytes - had : 0, e);
+    return sum + bytes > had ? errand_quota(t, sum + bytes - had, "bytes", e) : 0;
 }
 
 static enum errand_end add_part(struct errand *t, struct upload *u, struct api_error *e)

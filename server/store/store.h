@@ -93,6 +93,7 @@ int store_file_open(struct store *s, const struct file_row *f, struct err *e);
 
 /* In all; with those that uploads in parts have set aside. */
 int store_file_bytes(struct store *s, const char *owner, int64_t *bytes, struct err *e);
+int store_file_count(struct store *s, const char *owner, int64_t *n, struct err *e);
 
 /* ---- jobs ---------------------------------------------------------------------------------- */
 

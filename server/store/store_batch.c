@@ -65,8 +65,33 @@ int store_batch_retry(struct store *s, const char *owner, const char *retry, con
     return store_end(s, row < 0 ? -1 : 0, e);
 }
 
+/* The oldest that has ended goes where its owner has more than are kept. */
+static int trim(struct store *s, const char *owner, int64_t kept, struct err *e)
+{
+    const char *of = NULL;
+    struct arena a;
+    arena_init(&a, 0);
+    sqlite3_stmt *q =
+        store_query(s, e,
+                    "SELECT id FROM batch WHERE owner = ?1 AND NOT (?2 >> state) & 1 AND (SELECT "
+                    "count(*) FROM batch WHERE owner = ?1) > ?3 ORDER BY seq LIMIT 1",
+                    "tii", owner, (int64_t)BATCH_OPEN, kept);
+    int row = q ? store_row(s, q, e) : -1;
+    if (row == 1)
+        of = store_text(q, 0, &a);
+    sqlite3_finalize(q);
+    int rc = row < 0 ? -1 : 0;
+    if (of)
+        rc = store_keep_place(s, "batch", "id", owner, of, e) ||
+                     store_run(s, store_query(s, e, "DELETE FROM batch WHERE id = ?", "t", of), e)
+                 ? -1
+                 : 0;
+    arena_release(&a);
+    return rc;
+}
+
 int store_batch_add(struct store *s, const struct batch *b, const char *retry, const char *body,
-                    struct err *e)
+                    int64_t kept, struct err *e)
 {
     if (store_begin(s, e))
         return -1;
@@ -81,7 +106,7 @@ int store_batch_add(struct store *s, const struct batch *b, const char *retry, c
             "tttttiiiitt", b->id, b->owner, b->endpoint, b->input_file, b->metadata,
             (int64_t)b->state, b->expires, b->keep_s, b->at[BATCH_VALIDATING], retry, body),
         e);
-    return store_end(s, rc, e);
+    return store_end(s, rc || trim(s, b->owner, kept, e) ? -1 : 0, e);
 }
 
 int store_batch_get(struct store *s, const char *owner, const char *id, struct arena *a,

@@ -11,9 +11,10 @@
 #include "api/batch.h"
 #include "server/store/store.h"
 
-/* retry: a name under which the same creation is known again, and the body's digest; NULL: none. */
+/* retry: a name under which the same creation is known again, and the body's digest; NULL: none.
+ * Of its owner `kept` are, this one among them: the oldest that has ended goes. */
 int store_batch_add(struct store *s, const struct batch *b, const char *retry, const char *body,
-                    struct err *e);
+                    int64_t kept, struct err *e);
 /* The newest one under this name that was made at `since` or later: found->id is NULL where there
  * is none. ERR_EXISTS: its body was another. */
 int store_batch_retry(struct store *s, const char *owner, const char *retry, const char *body,

@@ -203,6 +203,17 @@ int store_file_list(struct store *s, const char *owner, const char *purpose,
     return *out ? 0 : -1;
 }
 
+int store_file_count(struct store *s, const char *owner, int64_t *n, struct err *e)
+{
+    if (store_begin(s, e))
+        return -1;
+    sqlite3_stmt *q = store_query(s, e, "SELECT count(*) FROM file WHERE owner = ?", "t", owner);
+    int row = q ? store_row(s, q, e) : -1;
+    *n = row == 1 ? sqlite3_column_int64(q, 0) : 0;
+    sqlite3_finalize(q);
+    return store_end(s, row == 1 ? 0 : -1, e);
+}
+
 int store_file_bytes(struct store *s, const char *owner, int64_t *bytes, struct err *e)
 {
     if (store_begin(s, e))

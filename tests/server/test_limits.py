@@ -3,11 +3,12 @@
 """What one key may have of what is everybody's: jobs, adapters, texts at once, tokens. Catches: 600 jobs
 or 64 adapters of one key that leave nothing to another; a refusal that does not say which limit it is; a
 limit of tokens that runs into debt; a time to come back that is not true; bodies of one key that leave no memory
-to another's."""
+to another's; files whose number has no end since they hold nothing."""
 import contextlib
 import pathlib
 import select
 import socket
+import sqlite3
 import sys
 import time
 
@@ -21,15 +22,20 @@ KEYS = ("ann all ann-key-ann-key\nbob all bob-key-bob-key\n"
         "eve all eve-key-eve-key adapters=1\nfay all fay-key-fay-key model_bytes=1000\n")
 JOBS = "/v1/fine_tuning/jobs"
 BOUNDARY = "x-boundary-x"
+FILES = 100000  # of a key
 
 
-def upload(s, key, n):
+def sent(s, key, n, purpose="fine-tune"):
     rows = b'{"prompt": "a b c", "completion": "d e f"}\n' * n
     part = f"--{BOUNDARY}\r\nContent-Disposition: form-data; name="
-    body = (f'{part}"purpose"\r\n\r\nfine-tune\r\n{part}"file"; filename="rows.jsonl"\r\n\r\n'.encode()
+    body = (f'{part}"purpose"\r\n\r\n{purpose}\r\n{part}"file"; filename="rows.jsonl"\r\n\r\n'.encode()
             + rows + f"\r\n--{BOUNDARY}--\r\n".encode())
-    r = s.ask("POST", "/v1/files", body, **key,
-              **{"Content-Type": f"multipart/form-data; boundary={BOUNDARY}"})
+    return s.ask("POST", "/v1/files", body, **key,
+                 **{"Content-Type": f"multipart/form-data; boundary={BOUNDARY}"})
+
+
+def upload(s, *more):
+    r = sent(s, *more)
     assert r.status == 200, r
     return r.json["id"]
 
@@ -158,6 +164,26 @@ def tokens_without_debt(s):
     assert len(r.headers.get_all("x-ratelimit-remaining-tokens")) == 1, r.headers
 
 
+def files_without_bytes(model, data, *options):
+    """So many rows of a key, whatever is in them; another key's count for nothing."""
+    with Tandem(model, *options) as s:
+        one = upload(s, EVE, 0)
+    with contextlib.closing(sqlite3.connect(data / "store.db")) as db, db:
+        row = dict(zip([x[1] for x in db.execute("PRAGMA table_info(file)")],
+                       db.execute("SELECT * FROM file WHERE id = ?", (one,)).fetchone()))
+        row = {k: v for k, v in row.items() if k != "seq"}
+        db.executemany(f"INSERT INTO file ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})",
+                       (tuple({**row, "id": f"file-{i}"}.values()) for i in range(FILES - 1)))
+    with Tandem(model, *options) as s:
+        r = s.post("/v1/uploads", {"purpose": "batch", "filename": "a", "bytes": 1, "mime_type": "text/plain"}, **EVE)
+        assert r.status == 400 and r.error["code"] == "files_limit", r
+        assert upload(s, BOB, 0)
+        r = sent(s, EVE, 0)
+        assert r.status == 400 and r.error["code"] == "files_limit", r
+        assert s.ask("DELETE", f"/v1/files/{one}", **EVE).status == 200
+        assert upload(s, EVE, 0)
+
+
 def sent_so_far(s, key, n):
     """A request whose body has n bytes, and lacks the last one."""
     c = socket.create_connection(("127.0.0.1", s.port))
@@ -200,6 +226,8 @@ with scratch() as tmp:
                   lambda: adapters_and_one_more(server, tmp / "root"))
         cases.run("texts at once", lambda: texts_at_once(server))
         cases.run("tokens a minute leave no debt", lambda: tokens_without_debt(server))
+    cases.run("files without bytes", lambda: files_without_bytes(
+        tmp / "tiny", tmp / "many", "--api-key-file", tmp / "keys", "--name", "tiny", "--data-dir", tmp / "many"))
     cases.run("bodies that come slowly", lambda: bodies_that_come_slowly(
         tmp / "tiny", "--api-key-file", tmp / "keys", "--name", "tiny"))
     own = ("--api-key-file", tmp / "keys", "--name", "tiny", "--data-dir", tmp / "own", "--max-adapters", 8)

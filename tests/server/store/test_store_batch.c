@@ -2,7 +2,8 @@
  *
  * Which batches are to be worked on. Catches: one that is to be validated, cancelled or expired,
  * and waits until the batches of others have ended; one that is said twice; an owner with two
- * turns.
+ * turns; rows of an owner without end, or one of another's, or that has not ended, that goes for
+ * them; a page that goes on behind one that went.
  */
 #include "tests/server/store/home.h"
 
@@ -11,7 +12,7 @@
 
 #include "server/store/store_batch.h"
 
-enum { MOST = 3, OWNERS = 5, LATER = 100 };
+enum { MOST = 3, OWNERS = 5, LATER = 100, KEPT = 8 };
 
 static void add(struct store *s, const char *owner, const char *id, enum batch_state state,
                 int64_t expires)
@@ -23,7 +24,7 @@ static void add(struct store *s, const char *owner, const char *id, enum batch_s
                             .input_file = "file-1",
                             .state = state,
                             .expires = expires};
-    assert_good(store_batch_add(s, &b, NULL, NULL, &e), &e);
+    assert_good(store_batch_add(s, &b, NULL, NULL, KEPT, &e), &e);
 }
 
 static void assert_open(struct store *s, int64_t now, const char *want)
@@ -60,10 +61,37 @@ static void open_ones(void **state)
     store_free(s);
 }
 
+static void old_ones_go(void **state)
+{
+    struct err e = ERR_INIT;
+    struct store *s = store_new(dir, &e);
+    struct store_page page = {.limit = 2 * KEPT, .after = "a1", .ascending = true};
+    struct batch *b;
+    size_t n;
+    bool more;
+    (void)state;
+    assert_good(s ? 0 : -1, &e);
+    add(s, "bob", "b", BATCH_COMPLETED, LATER);
+    add(s, "ann", "a0", BATCH_IN_PROGRESS, LATER);
+    for (int i = 1; i < KEPT + 3; i++)
+        add(s, "ann", arena_printf(&arena, "a%d", i), BATCH_COMPLETED, LATER);
+    assert_good(store_batch_list(s, "ann", &page, &arena, &b, &n, &more, &e), &e);
+    assert_int_equal(n, KEPT - 1);
+    assert_string_equal(b[0].id, "a4");
+    page.after = NULL;
+    assert_good(store_batch_list(s, "ann", &page, &arena, &b, &n, &more, &e), &e);
+    assert_int_equal(n, KEPT);
+    assert_string_equal(b[0].id, "a0");
+    assert_good(store_batch_list(s, "bob", &page, &arena, &b, &n, &more, &e), &e);
+    assert_int_equal(n, 1);
+    store_free(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(open_ones, setup, teardown),
+        cmocka_unit_test_setup_teardown(old_ones_go, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -182,7 +182,7 @@ static void batches(void **state)
              "FROM k",
              BATCH_COMPLETED);
     put_many(s, sql);
-    assert_good(store_batch_add(s, &b, NULL, NULL, &e), &e);
+    assert_good(store_batch_add(s, &b, NULL, NULL, INT64_MAX, &e), &e);
     begin(s);
     assert_good(store_batch_open(s, 1, MOST, &arena, &found, &n, &e), &e);
     assert_good(store_batch_count(s, "me", &n_open, &e), &e);
