@@ -17,7 +17,6 @@ import tinker_client  # noqa: E402
 from serving import SLOW, Cases, Tandem, make_model, scratch  # noqa: E402
 from test_tenants import ANN, BOB, BOUNDARY, JOBS, KEYS, ROWS, form, upload  # noqa: E402
 
-LINE = 400  # passes, which are not over while bob's jobs are
 BOBS = KEYS.splitlines(keepends=True)[1]
 
 
@@ -69,6 +68,16 @@ def bobs_jobs_go_on(w):
     wait_for(lambda: w.s.get(f"{JOBS}/{r.json['id']}", **BOB).json["status"] == "succeeded")
 
 
+def begun(s, path, body, **headers):
+    """A request of which half has come."""
+    half = http.client.HTTPConnection("127.0.0.1", s.port, timeout=120 * SLOW)
+    half.putrequest("POST", path)
+    for name, value in {**headers, "Content-Length": str(len(body))}.items():
+        half.putheader(name, value)
+    half.endheaders(body[:len(body) // 2])
+    return half
+
+
 def a_job_that_trains(w):
     file = upload(w.s, ANN, ROWS * 60)
     straight = w.job(file)
@@ -92,12 +101,7 @@ def what_is_kept(w):
     s = w.s
     kept = s.post("/v1/responses", {"model": "tiny", "input": "a b", "max_output_tokens": 4}, **ANN).json["id"]
     body = form(ROWS)
-    half = http.client.HTTPConnection("127.0.0.1", s.port, timeout=120 * SLOW)
-    half.putrequest("POST", "/v1/files")
-    for name, value in {**ANN, "Content-Type": f"multipart/form-data; boundary={BOUNDARY}",
-                        "Content-Length": str(len(body))}.items():
-        half.putheader(name, value)
-    half.endheaders(body[:len(body) // 2])
+    half = begun(s, "/v1/files", body, **ANN, **{"Content-Type": f"multipart/form-data; boundary={BOUNDARY}"})
     stream = http.client.HTTPConnection("127.0.0.1", s.port, timeout=120 * SLOW)
     stream.request("POST", "/v1/completions", json.dumps(
         {"prompt": "a", "max_tokens": 400, "ignore_eos": True, "stream": True}), {"Content-Type": "application/json", **ANN})
@@ -119,17 +123,21 @@ def what_is_kept(w):
 
 
 def a_training_that_is_stepped_through(w):
-    """Its line stands; what is in it is done when the key is back."""
+    """Its line stands; what came behind it while the key went is done when it is back."""
     m = tinker_client.Client(lambda: w.s, ANN).model()
-    rows = [tinker_client.datum([1, 2, 3], [2, 3, 4])]
-    asked = [m.give(rows) for _ in range(LINE)] + [m.put("save_weights", path="one")]
-    with w.without_ann():
+    m.client.result(m.give([tinker_client.datum([1, 2, 3], [2, 3, 4])]))
+    body = json.dumps({"model_id": m.id, "seq_id": m.next(), "path": "one"}).encode()
+    half = begun(w.s, "/api/v1/save_weights", body, **ANN, **{"Content-Type": "application/json"})
+    with contextlib.closing(half), w.without_ann():
+        half.send(body[len(body) // 2:])
+        r = half.getresponse()
+        assert r.status == 200, r.read()
+        asked = json.loads(r.read())["request_id"]
         for _ in range(2):
             bobs_jobs_go_on(w)
         loops = [x.name for x in (w.data / "loops").iterdir()]
-        assert not any(x.endswith(f"-{LINE + 1}") for x in loops), loops
-    for one in asked:
-        m.client.result(one)
+        assert not any(x.endswith(f"-{m.seq}") for x in loops), loops
+    assert m.client.result(asked)["path"].endswith("one")
 
 
 def main():
