@@ -11,17 +11,17 @@
  *   int8g 32 bytes: signed, -127 to 127 (Q8_0; what could be -128 there is refused by who reads it)
  *
  * Those of nested scales (kernels/nested.h) are blocks of K_NESTED inputs, each d and dmin in f16,
- * the scales, the four mins, and then
+ * the scales, the mins, and then
  *
  *   int4k 64 bytes: of each 64 inputs 32 bytes, in whose low nibbles are the first of them
- *   int6k 128 bytes: 32 more than what it counts
+ *   int5k 128 bytes
+ *   int6k 128 bytes: 32 more than what it counts; it has no dmin and no mins
  *
- * What is coded as int4k may become an int6k. Smaller blocks, of CODED_INPUTS, are those of
+ * Smaller blocks, of CODED_INPUTS, are those of
  *
  *   int8k 32 bytes: signed, behind d, dmin, two scales and two mins
  *
- * which the others that have no scale in f32 may become, too. Two have one, and K_NESTED inputs to
- * a block:
+ * Two have a scale in f32, and K_NESTED inputs to a block:
  *
  *   int8c 128 bytes: signed, -128 to 127
  *   fp8   128 bytes: e4m3, sign, four bits of exponent, three more; never its NaN, 0x7f
@@ -51,14 +51,16 @@ enum {
     CODED_INT8G_BYTES = CODED_SCALE_BYTES + CODED_INPUTS,
     CODED_INT4K_HEAD = 4 + 4 + 4, /* what stands before the codes */
     CODED_INT4K_BYTES = CODED_INT4K_HEAD + K_NESTED / 2,
-    CODED_INT6K_HEAD = 4 + 8 + 4,
+    CODED_INT5K_HEAD = CODED_INT4K_HEAD,
+    CODED_INT5K_BYTES = CODED_INT5K_HEAD + K_NESTED,
+    CODED_INT6K_HEAD = 2 + 8,
     CODED_INT6K_BYTES = CODED_INT6K_HEAD + K_NESTED,
     CODED_INT8K_HEAD = 4 + 2 + 2,
     CODED_INT8K_BYTES = CODED_INT8K_HEAD + CODED_INPUTS,
     CODED_WIDE_SCALE_BYTES = 4,
     CODED_WIDE_BYTES = CODED_WIDE_SCALE_BYTES + K_INT8C_GROUP,
     CODED_NF4_BYTES = CODED_WIDE_SCALE_BYTES + K_NF4_GROUP / 2,
-    CODED_BYTES_MAX = CODED_INT6K_BYTES
+    CODED_BYTES_MAX = CODED_INT5K_BYTES
 };
 
 /* Whether a block is a scale in f32 and a byte for each of 128 inputs. */
@@ -77,7 +79,7 @@ CODED_INLINE bool coded_is_four(enum k_type type)
 CODED_INLINE bool coded_has(enum k_type type)
 {
     return coded_is_four(type) || type == K_INT8G || type == K_INT4K || type == K_INT6K ||
-           type == K_INT8K || type == K_NF4 || coded_is_wide(type);
+           type == K_INT5K || type == K_INT8K || type == K_NF4 || coded_is_wide(type);
 }
 
 /* Inputs of a block. */
@@ -96,6 +98,7 @@ CODED_INLINE int64_t coded_bytes(enum k_type type, int64_t n)
             : type == K_INT8G     ? CODED_INT8G_BYTES
             : type == K_NF4       ? CODED_NF4_BYTES
             : type == K_INT4K     ? CODED_INT4K_BYTES
+            : type == K_INT5K     ? CODED_INT5K_BYTES
             : type == K_INT8K     ? CODED_INT8K_BYTES
             : coded_is_wide(type) ? CODED_WIDE_BYTES
                                   : CODED_INT6K_BYTES);
@@ -191,6 +194,8 @@ CODED_INLINE int coded_code(enum k_type type, const uint8_t *block, int64_t i)
         return (int8_t)block[CODED_SCALE_BYTES + i];
     if (type == K_INT4K)
         return block[CODED_INT4K_HEAD + i / 64 * 32 + i % 32] >> i % 64 / 32 * 4 & 15;
+    if (type == K_INT5K)
+        return block[CODED_INT5K_HEAD + i];
     if (type == K_INT6K)
         return block[CODED_INT6K_HEAD + i] - 32;
     if (type == K_INT8K)

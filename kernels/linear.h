@@ -12,7 +12,7 @@
  *   int8  [panel][k/2][64], then scales [panel][group][32]
  *   int8g [panel][k/2][64], then scales [panel][group][32] of f16
  *   int4  [panel][k/2][32], then scales [panel][group][32] of f16
- *   int4k, int6k, int8k  [panel][k/128] blocks, of kernels/nested.h; rows stay f32
+ *   int4k, int5k, int6k, int8k  [panel][k/128] blocks, of kernels/nested.h; rows stay f32
  *   int8c, fp8    [panel][k/2][64], then scales [panel][group][32], as int8
  *   mxfp4 [panel][k/2][32], then scales [panel][group][32] of f16, as int4
  *   nf4   [panel][k]  [16], then scales [panel][group][32]; rows stay f32
@@ -155,6 +155,11 @@ static inline int64_t linear_int4k_at(int64_t o, int64_t i)
     return linear_nested_at(K_INT4K, o, i);
 }
 
+static inline int64_t linear_int5k_at(int64_t o, int64_t i)
+{
+    return linear_nested_at(K_INT5K, o, i);
+}
+
 static inline int64_t linear_int6k_at(int64_t o, int64_t i)
 {
     return linear_nested_at(K_INT6K, o, i);
@@ -222,12 +227,17 @@ static inline float linear_nested_get(enum k_type type, const void *panel, int64
     const uint8_t *block = (const uint8_t *)panel + i / K_NESTED * nested_bytes(type);
     int64_t in = i % K_NESTED;
     return nested_value(type, block, o, in, f16_to_f32(nested_f16(block, nested_d_at(type, in), o)),
-                        f16_to_f32(nested_f16(block, nested_dmin_at(type, in), o)));
+                        f16_to_f32(nested_dmin(type, block, o, in)));
 }
 
 static inline float linear_int4k_get(const void *panel, int64_t o, int64_t i)
 {
     return linear_nested_get(K_INT4K, panel, o, i);
+}
+
+static inline float linear_int5k_get(const void *panel, int64_t o, int64_t i)
+{
+    return linear_nested_get(K_INT5K, panel, o, i);
 }
 
 static inline float linear_int6k_get(const void *panel, int64_t o, int64_t i)

@@ -45,7 +45,7 @@ CODED_INLINE int64_t q8_groups(int64_t k)
 CODED_INLINE bool q8_has(enum k_type type)
 {
     return type == K_INT8 || type == K_INT8G || type == K_INT8C || type == K_INT4 ||
-           type == K_INT4K || type == K_INT6K;
+           type == K_INT4K || type == K_INT5K || type == K_INT6K;
 }
 
 /* Inputs whose products are one sum. */

@@ -226,39 +226,40 @@ static void q6_k(const uint8_t *b, float *out)
 /* ---- the same as blocks of codes (kernels/coded.h), two of 128 inputs of each -----------------
  */
 
+/* d, dmin, four scales and mins of a half. */
+static void put_dense_head(const uint8_t *b, int half, uint8_t *out)
+{
+    memcpy(out, b, 4);
+    for (int k = 0; k < 4; k++) {
+        out[4 + k] = (uint8_t)k_scale(b + 4, half * 4 + k);
+        out[8 + k] = (uint8_t)k_min(b + 4, half * 4 + k);
+    }
+}
+
 static void q4_k_recode(const uint8_t *b, uint8_t *out)
 {
     for (int half = 0; half < 2; half++, out += CODED_INT4K_BYTES) {
-        memcpy(out, b, 4); /* d, dmin */
-        for (int k = 0; k < 4; k++) {
-            out[4 + k] = (uint8_t)k_scale(b + 4, half * 4 + k);
-            out[8 + k] = (uint8_t)k_min(b + 4, half * 4 + k);
-        }
+        put_dense_head(b, half, out);
         memcpy(out + CODED_INT4K_HEAD, b + 16 + half * 64, 64);
     }
 }
 
 static void q5_k_recode(const uint8_t *b, uint8_t *out)
 {
-    for (int half = 0; half < 2; half++, out += CODED_INT6K_BYTES) {
-        memcpy(out, b, 4);
-        for (int k = 0; k < 8; k++)
-            out[4 + k] = (uint8_t)k_scale(b + 4, half * 4 + k / 2);
-        for (int k = 0; k < 4; k++)
-            out[12 + k] = (uint8_t)k_min(b + 4, half * 4 + k);
+    for (int half = 0; half < 2; half++, out += CODED_INT5K_BYTES) {
+        put_dense_head(b, half, out);
         for (int i = 0; i < K_NESTED; i++)
-            out[CODED_INT6K_HEAD + i] = (uint8_t)(q5_k_code(b, half * K_NESTED + i) + 32);
+            out[CODED_INT5K_HEAD + i] = (uint8_t)q5_k_code(b, half * K_NESTED + i);
     }
 }
 
-/* One of these has no mins: d, sixteen scales, and codes from -32 to 31. */
+/* One without mins: d, sixteen scales, and codes from -32 to 31. */
 static void put_without_mins(const uint8_t *d, const int8_t scale[16], const int8_t code[256],
                              uint8_t *out)
 {
     for (int half = 0; half < 2; half++, out += CODED_INT6K_BYTES) {
-        memset(out, 0, CODED_INT6K_HEAD);
         memcpy(out, d, 2);
-        memcpy(out + 4, scale + half * 8, 8);
+        memcpy(out + 2, scale + half * 8, 8);
         for (int i = 0; i < K_NESTED; i++)
             out[CODED_INT6K_HEAD + i] = (uint8_t)(code[half * K_NESTED + i] + 32);
     }
@@ -373,7 +374,7 @@ static const struct ggml_type type[] = {
     [10] = {"Q2_K", 256, 84, ST_F32, q2_k, K_INT8K, q2_k_recode},
     [11] = {"Q3_K", 256, 110, ST_F32, q3_k, K_INT6K, q3_k_recode},
     [12] = {"Q4_K", 256, 144, ST_F32, q4_k, K_INT4K, q4_k_recode},
-    [13] = {"Q5_K", 256, 176, ST_F32, q5_k, K_INT6K, q5_k_recode},
+    [13] = {"Q5_K", 256, 176, ST_F32, q5_k, K_INT5K, q5_k_recode},
     [14] = {"Q6_K", 256, 210, ST_F32, q6_k, K_INT6K, q6_k_recode},
     [15] = {"Q8_K", 256, 292, ST_F32, NULL},
     [16] = {"IQ2_XXS", 256, 66, ST_F32, NULL},

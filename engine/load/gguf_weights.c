@@ -14,6 +14,7 @@
 #include "kernels/coded.h"
 #include "kernels/float16.h"
 #include "kernels/format.h"
+#include "kernels/nested.h"
 
 enum { PIECE_BYTES = 1 << 14 };
 
@@ -108,14 +109,15 @@ static int check_block(const struct gguf_weight *w, uint64_t at, const uint8_t *
                        struct err *e)
 {
     const uint8_t *code = block + CODED_SCALE_BYTES;
-    bool is_nested = format_is_nested(w->from->type->coded);
-    if (!is_finite(coded_scale(block)) || (is_nested && !is_finite(coded_scale(code))))
+    enum k_type coded = w->from->type->coded;
+    bool has_dmin = format_is_nested(coded) && nested_has_mins(coded);
+    if (!is_finite(coded_scale(block)) || (has_dmin && !is_finite(coded_scale(code))))
         return err_set(e, ERR_BAD_INPUT, "%s: %.200s: the scale of block %llu is not finite%s",
                        gguf_tensor_file(w->from), w->from->name, (unsigned long long)at,
                        w->from->type->dtype == ST_BF16
                            ? " in half of it, which mxfp4 keeps: give --quantize bf16"
                            : "");
-    if (w->from->type->coded == K_INT8G && memchr(code, 0x80, CODED_INPUTS))
+    if (coded == K_INT8G && memchr(code, 0x80, CODED_INPUTS))
         return err_set(e, ERR_UNSUPPORTED,
                        "%s: %.200s: block %llu has the code -128, which int8g does not keep: give "
                        "--quantize f32",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One walk over the matrices asks for each, a second settles those that stand together.
+ * One walk over the matrices asks for each, a second gives those their orders that have them.
  */
 #include "engine/model/formats.h"
 
@@ -9,7 +9,6 @@
 #include "engine/model/stored.h"
 #include "kernels/coded.h"
 #include "kernels/format.h"
-#include "kernels/nested.h"
 #include "kernels/q8.h"
 
 static int find(const struct model *m, const struct model_options *o, const struct spec_row *r,
@@ -69,68 +68,10 @@ static int pick(const struct model *m, const struct model_options *o, const stru
     return 0;
 }
 
-static struct param *param_at(const struct model *m, const struct spec_row *r, int64_t layer)
-{
-    return model_layer(m, layer, r->slot);
-}
-
-/* Whether row i's matrix in a layer has another format than one that it is packed with. */
-static bool is_mixed(const struct model *m, const struct spec *s, int i, int64_t layer)
-{
-    for (int j = 0; j < s->n_row; j++) {
-        const struct spec_row *r = &s->row[j];
-        if (r->group == s->row[i].group && !spec_row_is_vector(r) &&
-            spec_row_is_used(&m->cfg, r, layer) &&
-            param_at(m, r, layer)->w.type != param_at(m, &s->row[i], layer)->w.type)
-            return true;
-    }
-    return false;
-}
-
-/* What holds both, which differ, each with k inputs: int6k an int4k too, int8k what it takes, f32
- * anything. */
-static enum k_type either(enum k_type a, enum k_type b, int64_t k)
-{
-    static const enum k_type wider[] = {K_INT6K, K_INT8K};
-    for (int i = 0; i < 2; i++)
-        if ((a == wider[i] || nested_takes(wider[i], a)) &&
-            (b == wider[i] || nested_takes(wider[i], b)) && k % K_NESTED == 0)
-            return wider[i];
-    return K_F32;
-}
-
-/* What holds all of a group's matrices in a layer, of which row i's is one. */
-static enum k_type common(const struct model *m, const struct spec *s, int i, int64_t layer)
-{
-    enum k_type type = param_at(m, &s->row[i], layer)->w.type;
-    for (int j = 0; j < s->n_row; j++) {
-        const struct spec_row *r = &s->row[j];
-        if (r->group == s->row[i].group && !spec_row_is_vector(r) &&
-            spec_row_is_used(&m->cfg, r, layer) && param_at(m, r, layer)->w.type != type)
-            type = either(type, param_at(m, r, layer)->w.type, param_at(m, r, layer)->k);
-    }
-    return type;
-}
-
-/* All of a group at once: after the first of them became another the others would still differ. */
-static void settle(struct model *m, const struct spec *s, int i, int64_t layer)
-{
-    if (!is_mixed(m, s, i, layer))
-        return;
-    enum k_type type = common(m, s, i, layer);
-    for (int j = 0; j < s->n_row; j++) {
-        const struct spec_row *r = &s->row[j];
-        if (r->group == s->row[i].group && !spec_row_is_vector(r) &&
-            spec_row_is_used(&m->cfg, r, layer))
-            param_at(m, r, layer)->w.type = type;
-    }
-}
-
 /* Whether a format has a tensor's codes as they are. */
 static bool has_codes(enum k_type type, const struct weight *w)
 {
-    enum k_type coded = weight_coded(w);
-    return coded_has(type) && (coded == type || nested_takes(type, coded));
+    return coded_has(type) && type == weight_coded(w);
 }
 
 bool formats_keep_codes(const struct param *p, const struct weight *w)
@@ -154,19 +95,11 @@ static int pick_order(struct model *m, const struct model_options *o, const stru
 
 int formats_pick(struct model *m, const struct model_options *o, struct err *e)
 {
-    const struct spec *s = spec_of(m->cfg.family);
     struct spec_walk w = spec_walk_begin(&m->cfg);
     struct param *p = m->param;
     for (const struct spec_row *r; (r = spec_walk_next(&w)); p++)
         if (pick(m, o, r, p, e))
             return -1;
-    for (int i = 0; i < s->n_row; i++) {
-        const struct spec_row *r = &s->row[i];
-        for (int64_t layer = 0; layer < m->cfg.n_layer && r->group && !spec_row_is_vector(r);
-             layer++)
-            if (spec_row_is_used(&m->cfg, r, layer))
-                settle(m, s, i, layer);
-    }
     w = spec_walk_begin(&m->cfg);
     p = m->param;
     for (const struct spec_row *r; (r = spec_walk_next(&w)); p++)

@@ -9,10 +9,9 @@
 
 #include "engine/model/model.h"
 
-/* Gives every matrix its format: the one that is asked for, or its own in the files. Matrices that
- * are packed back to back share one: where theirs differ it is one that holds them all to the bit,
- * int6k or int8k of codes with f16 scales, f32 of others. Fails where the files are asked for what
- * they have not. */
+/* Gives every matrix its format: the one that is asked for, or its own in the files. Where those of
+ * matrices differ that are packed back to back, products of them are not joined. Fails where the
+ * files are asked for what they have not. */
 int formats_pick(struct model *m, const struct model_options *o, struct err *e);
 
 /* Whether a matrix is packed of a tensor's codes as they are, not of its numbers. */

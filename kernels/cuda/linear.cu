@@ -141,7 +141,7 @@ template <int TYPE> static __global__ void linear_nested_kernel(struct linear_ar
         const uint8_t *block = nested_block(a.k.w, a.k.panel_lo + blockIdx.x, lo);
         const int64_t first = lo % K_NESTED;
         float d = f16_get(nested_f16(block, nested_d_at(type, first), lane));
-        float dmin = f16_get(nested_f16(block, nested_dmin_at(type, first), lane));
+        float dmin = f16_get(nested_dmin(type, block, lane, first));
 #pragma unroll 4
         for (int64_t i = 0; i < shared; i++) {
             float v = nested_value(type, block, lane, first + i, d, dmin);
@@ -168,6 +168,11 @@ template <int TYPE> static int linear_nested(const struct k_linear *k, void *str
 int linear_int4k_cuda(const void *args, void *stream)
 {
     return linear_nested<K_INT4K>((const struct k_linear *)args, stream);
+}
+
+int linear_int5k_cuda(const void *args, void *stream)
+{
+    return linear_nested<K_INT5K>((const struct k_linear *)args, stream);
 }
 
 int linear_int6k_cuda(const void *args, void *stream)

@@ -264,6 +264,11 @@ int linear_dx_int4k_cuda(const void *args, void *stream)
     return dx_plain((const struct k_linear_dx *)args, stream);
 }
 
+int linear_dx_int5k_cuda(const void *args, void *stream)
+{
+    return dx_plain((const struct k_linear_dx *)args, stream);
+}
+
 int linear_dx_int6k_cuda(const void *args, void *stream)
 {
     return dx_plain((const struct k_linear_dx *)args, stream);

@@ -23,11 +23,17 @@ int rows_q8_cuda(const void *args, void *stream)
     return launch_each(rows_q8_kernel, a->m, q8_groups(a->k), stream, *a);
 }
 
+/* Of those whose codes are multiplied. */
+CODED_INLINE constexpr bool is_nested(int type)
+{
+    return type == K_INT4K || type == K_INT5K || type == K_INT6K;
+}
+
 template <int TYPE>
 static __device__ __forceinline__ int code_of(const struct k_weight &w, const uint8_t *block,
                                               int64_t stored, int64_t o, int64_t i)
 {
-    if (TYPE == K_INT4K || TYPE == K_INT6K)
+    if (is_nested(TYPE))
         return nested_code((enum k_type)TYPE, block, o % K_NR, i % K_NESTED);
     return (int)weight_stored(w, stored, o, i);
 }
@@ -37,30 +43,30 @@ template <int TYPE>
 static __device__ __forceinline__ float scale_of(const struct k_weight &w, const uint8_t *block,
                                                  int64_t o, int64_t i)
 {
-    if (TYPE == K_INT4K || TYPE == K_INT6K)
+    if (is_nested(TYPE))
         return f16_get(nested_f16(block, nested_d_at((enum k_type)TYPE, 0), o % K_NR)) *
-               (float)(int8_t)block[nested_scale_at((enum k_type)TYPE, i % K_NESTED) + o % K_NR];
+               (float)nested_scale((enum k_type)TYPE, block, o % K_NR, i % K_NESTED);
     return code_scale < TYPE == K_INT8C ? (int)K_INT8 : TYPE > (w, o, i);
 }
 
 template <int TYPE> static __device__ float output(const struct k_linear &a, int64_t r, int64_t o)
 {
     const struct q8_group *x = (const struct q8_group *)a.rows + r;
-    constexpr bool IS_NESTED = TYPE == K_INT4K || TYPE == K_INT6K;
+    constexpr enum k_type type = (enum k_type)TYPE;
     constexpr int SPAN = TYPE == K_INT6K ? K_Q8_GROUP / 2 : K_Q8_GROUP;
     int64_t stored = cuda_k_stored(a.w.type, a.w.k);
     float total = 0;
     for (int64_t lo = 0; lo < a.w.k; lo += K_Q8_GROUP, x += a.m) {
-        const uint8_t *block = IS_NESTED ? nested_block(a.w, o / K_NR, lo) : NULL;
+        const uint8_t *block = is_nested(TYPE) ? nested_block(a.w, o / K_NR, lo) : NULL;
         for (int first = 0; first < K_Q8_GROUP && lo + first < a.w.k; first += SPAN) {
             int sum = 0;
             for (int i = first; i < first + SPAN && lo + i < a.w.k; i++)
                 sum += x->code[i] * code_of<TYPE>(a.w, block, stored, o, lo + i);
             total = fmaf(scale_of<TYPE>(a.w, block, o, lo + first), x->scale * (float)sum, total);
         }
-        if (IS_NESTED) {
-            float min = f16_get(nested_f16(block, nested_dmin_at((enum k_type)TYPE, 0), o % K_NR)) *
-                        (float)block[nested_min_at((enum k_type)TYPE, lo % K_NESTED) + o % K_NR];
+        if (is_nested(TYPE) && nested_has_mins(type)) {
+            float min = f16_get(nested_dmin(type, block, o % K_NR, 0)) *
+                        (float)nested_min(type, block, o % K_NR, lo % K_NESTED);
             total = fmaf(-min, x->weighed, total);
         }
     }
@@ -101,6 +107,8 @@ int linear_q8_cuda(const void *args, void *stream)
         return linear_q8<K_INT4>(a, stream);
     case K_INT4K:
         return linear_q8<K_INT4K>(a, stream);
+    case K_INT5K:
+        return linear_q8<K_INT5K>(a, stream);
     default:
         return linear_q8<K_INT6K>(a, stream);
     }

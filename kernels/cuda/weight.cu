@@ -220,7 +220,8 @@ int weight_pack_cuda(const void *args, void *stream)
     dim3 block(FULL_WARP, K_NR);
     dim3 groups((unsigned)panels, /* of 32 inputs */
                 (unsigned)least(ceil_div(stored, K_INT4_GROUP * K_NR), GRID_Y_MAX));
-    if (a->w.type == K_INT4K || a->w.type == K_INT6K || a->w.type == K_INT8K)
+    if (a->w.type == K_INT4K || a->w.type == K_INT5K || a->w.type == K_INT6K ||
+        a->w.type == K_INT8K)
         return launch(pack_nested_kernel, groups, dim3(NESTED_LANES, K_NR), 0, stream, *a);
     if (coded_has(a->src_type))
         return launch(pack_coded_kernel, groups, block, 0, stream, *a);

@@ -77,7 +77,7 @@ static __device__ __forceinline__ float nested_get(const uint8_t *block, int64_t
     constexpr enum k_type type = (enum k_type)TYPE;
     return nested_value(type, block, lane, i,
                         f16_get(nested_f16(block, nested_d_at(type, i), lane)),
-                        f16_get(nested_f16(block, nested_dmin_at(type, i), lane)));
+                        f16_get(nested_dmin(type, block, lane, i)));
 }
 
 /* The block of a panel's that has input i. */
@@ -107,6 +107,8 @@ static __device__ __forceinline__ float weight_get(const struct k_weight &w, int
 {
     if (w.type == K_INT4K)
         return nested_get<K_INT4K>(nested_block(w, o / K_NR, i), o % K_NR, i % K_NESTED);
+    if (w.type == K_INT5K)
+        return nested_get<K_INT5K>(nested_block(w, o / K_NR, i), o % K_NR, i % K_NESTED);
     if (w.type == K_INT6K)
         return nested_get<K_INT6K>(nested_block(w, o / K_NR, i), o % K_NR, i % K_NESTED);
     if (w.type == K_INT8K)

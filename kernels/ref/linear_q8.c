@@ -34,9 +34,9 @@ static void nested_span(const struct k_weight *w, int64_t panel, int64_t lo, str
     int64_t at = lo % K_NESTED;
     for (int64_t o = 0; o < K_NR; o++) {
         s->scale[o] = f16_to_f32(nested_f16(block, nested_d_at(w->type, at), o)) *
-                      (float)(int8_t)block[nested_scale_at(w->type, at) + o];
-        s->min[o] = f16_to_f32(nested_f16(block, nested_dmin_at(w->type, at), o)) *
-                    (float)block[nested_min_at(w->type, at) + o];
+                      (float)nested_scale(w->type, block, o, at);
+        s->min[o] = f16_to_f32(nested_dmin(w->type, block, o, at)) *
+                    (float)nested_min(w->type, block, o, at);
         for (int64_t i = 0; i < q8_span(w->type); i++)
             s->code[i][o] = nested_code(w->type, block, o, at + i);
     }
@@ -66,7 +66,7 @@ static void add_span(enum k_type type, const struct span *s, const struct q8_gro
         for (int64_t i = 0; i < q8_span(type); i++)
             sum += s->code[i][o] * x->code[first + i];
         total[o] = fmaf(s->scale[o], x->scale * (float)sum, total[o]);
-        if (format_is_nested(type) && ends)
+        if (format_is_nested(type) && nested_has_mins(type) && ends)
             total[o] = fmaf(-s->min[o], x->weighed, total[o]);
     }
 }

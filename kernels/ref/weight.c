@@ -218,6 +218,11 @@ static void pack_int4k(const struct k_weight_pack *a, int64_t panel)
     pack_nested(a, panel);
 }
 
+static void pack_int5k(const struct k_weight_pack *a, int64_t panel)
+{
+    pack_nested(a, panel);
+}
+
 static void pack_int6k(const struct k_weight_pack *a, int64_t panel)
 {
     pack_nested(a, panel);

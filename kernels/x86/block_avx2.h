@@ -26,6 +26,7 @@ void block_finish_avx2(const struct tile_out *o, int64_t h, const float *sum);
 void block_bf16_avx2(const struct block *b);
 void block_f16_avx2(const struct block *b);
 void block_int4k_avx2(const struct block *b);
+void block_int5k_avx2(const struct block *b);
 void block_int6k_avx2(const struct block *b);
 void block_int8k_avx2(const struct block *b);
 void block_int8_avx2(const struct block_codes *b);

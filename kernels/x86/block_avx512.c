@@ -161,6 +161,7 @@ EACH(FUNCTION, INT4)
 EACH(FUNCTION, MXFP4)
 EACH(FUNCTION, NF4)
 EACH(FUNCTION, INT4K)
+EACH(FUNCTION, INT5K)
 EACH(FUNCTION, INT6K)
 EACH(FUNCTION, INT8K)
 
@@ -242,6 +243,13 @@ void block_int4k_avx512(const struct block *b)
 {
     switch (b->h * 8 + b->np) {
         EACH(CASE, INT4K)
+    }
+}
+
+void block_int5k_avx512(const struct block *b)
+{
+    switch (b->h * 8 + b->np) {
+        EACH(CASE, INT5K)
     }
 }
 

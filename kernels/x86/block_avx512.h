@@ -14,6 +14,7 @@ void block_f32_avx512(const struct block *b);
 void block_bf16_avx512(const struct block *b);
 void block_f16_avx512(const struct block *b);
 void block_int4k_avx512(const struct block *b);
+void block_int5k_avx512(const struct block *b);
 void block_int6k_avx512(const struct block *b);
 void block_int8k_avx512(const struct block *b);
 void block_int8_avx512(const struct block_codes *b);

@@ -10,6 +10,7 @@ const struct linear_isa linear_isa_avx2 = {
               [K_BF16] = block_bf16_avx2,
               [K_F16] = block_f16_avx2,
               [K_INT4K] = block_int4k_avx2,
+              [K_INT5K] = block_int5k_avx2,
               [K_INT6K] = block_int6k_avx2,
               [K_INT8K] = block_int8k_avx2},
     .codes = {[K_INT8] = block_int8_avx2,
@@ -64,6 +65,11 @@ void linear_int4_avx2(const void *args, const struct k_slice *s)
 }
 
 void linear_int4k_avx2(const void *args, const struct k_slice *s)
+{
+    linear_run(&linear_isa_avx2, args, s);
+}
+
+void linear_int5k_avx2(const void *args, const struct k_slice *s)
 {
     linear_run(&linear_isa_avx2, args, s);
 }
@@ -129,6 +135,11 @@ void linear_dx_int4_avx2(const void *args, const struct k_slice *s)
 }
 
 void linear_dx_int4k_avx2(const void *args, const struct k_slice *s)
+{
+    linear_dx_run(&linear_isa_avx2, args, s);
+}
+
+void linear_dx_int5k_avx2(const void *args, const struct k_slice *s)
 {
     linear_dx_run(&linear_isa_avx2, args, s);
 }

@@ -10,6 +10,7 @@ const struct linear_isa linear_isa_avx512 = {
               [K_BF16] = block_bf16_avx512,
               [K_F16] = block_f16_avx512,
               [K_INT4K] = block_int4k_avx512,
+              [K_INT5K] = block_int5k_avx512,
               [K_INT6K] = block_int6k_avx512,
               [K_INT8K] = block_int8k_avx512},
     .codes = {[K_INT8] = block_int8_avx512,
@@ -66,6 +67,11 @@ void linear_int4_avx512(const void *args, const struct k_slice *s)
 }
 
 void linear_int4k_avx512(const void *args, const struct k_slice *s)
+{
+    linear_run(&linear_isa_avx512, args, s);
+}
+
+void linear_int5k_avx512(const void *args, const struct k_slice *s)
 {
     linear_run(&linear_isa_avx512, args, s);
 }
@@ -131,6 +137,11 @@ void linear_dx_int4_avx512(const void *args, const struct k_slice *s)
 }
 
 void linear_dx_int4k_avx512(const void *args, const struct k_slice *s)
+{
+    linear_dx_run(&linear_isa_avx512, args, s);
+}
+
+void linear_dx_int5k_avx512(const void *args, const struct k_slice *s)
 {
     linear_dx_run(&linear_isa_avx512, args, s);
 }

@@ -134,6 +134,8 @@ static void turn_opened(const struct turn *t)
         open_nf4(t, wide);
     else if (t->type == K_INT4K)
         open_tile(K_INT4K, t, wide);
+    else if (t->type == K_INT5K)
+        open_tile(K_INT5K, t, wide);
     else if (t->type == K_INT6K)
         open_tile(K_INT6K, t, wide);
     else

@@ -23,7 +23,7 @@ enum {
 
 /* Some rows over a group of a panel. */
 struct q8_call {
-    const char *codes; /* of int4k and int6k the block, else the group's */
+    const char *codes; /* of nested ones the block, else the group's */
     const char *scale; /* [32] as stored; of nested ones not used */
     int64_t at;        /* the group's first input in its block, of others: under its scale */
     const struct q8_group *x;

@@ -48,9 +48,11 @@ Q8_INLINE void q8_few(enum k_type type, q8_joins *joins, const struct q8_call *q
 
 void q8_few_int4_avx2(const struct q8_call *q, int64_t m, int64_t n);
 void q8_few_int4k_avx2(const struct q8_call *q, int64_t m, int64_t n);
+void q8_few_int5k_avx2(const struct q8_call *q, int64_t m, int64_t n);
 void q8_few_int6k_avx2(const struct q8_call *q, int64_t m, int64_t n);
 void q8_group_int4_avx2(const struct q8_call *q);
 void q8_group_int4k_avx2(const struct q8_call *q);
+void q8_group_int5k_avx2(const struct q8_call *q);
 void q8_group_int6k_avx2(const struct q8_call *q);
 
 #endif

@@ -61,7 +61,7 @@ TILE_INLINE int above_bits(enum k_type type)
  * both of a group at once. */
 TILE_INLINE __m512i begin(enum k_type type, const struct q8_group *x, int half)
 {
-    if (type == K_INT4K)
+    if (nested_is_dense(type))
         return _mm512_setzero_si512();
     int32_t minus = type != K_INT6K ? x->minus_all
                     : half == 0     ? x->minus_half
@@ -142,7 +142,7 @@ TILE_INLINE void rows_group(enum k_type type, int h, const __m512i (*w)[2],
             t[r] = _mm512_fmadd_ps(s->scale[part][r % 2], v, t[r]);
         }
     }
-    const int mins = format_is_nested(type) ? h * 2 : 0;
+    const int mins = format_is_nested(type) && nested_has_mins(type) ? h * 2 : 0;
 #pragma GCC unroll 8
     for (int r = 0; r < mins; r++)
         t[r] = _mm512_fnmadd_ps(s->min[r % 2], _mm512_set1_ps(q->x[r / 2].weighed), t[r]);
@@ -261,6 +261,16 @@ static void few_int4k(const struct q8_call *q, int64_t m, int64_t n)
     few(K_INT4K, q, m, n);
 }
 
+static void group_int5k(const struct q8_call *q)
+{
+    group(K_INT5K, q);
+}
+
+static void few_int5k(const struct q8_call *q, int64_t m, int64_t n)
+{
+    few(K_INT5K, q, m, n);
+}
+
 static void group_int6k(const struct q8_call *q)
 {
     group(K_INT6K, q);
@@ -288,12 +298,14 @@ void linear_q8_avx512(const void *args, const struct k_slice *s)
                                                 [K_INT8C] = group_int8c,
                                                 [K_INT4] = group_int4,
                                                 [K_INT4K] = group_int4k,
+                                                [K_INT5K] = group_int5k,
                                                 [K_INT6K] = group_int6k},
                                       .few = {[K_INT8] = few_int8,
                                               [K_INT8G] = few_int8g,
                                               [K_INT8C] = few_int8c,
                                               [K_INT4] = few_int4,
                                               [K_INT4K] = few_int4k,
+                                              [K_INT5K] = few_int5k,
                                               [K_INT6K] = few_int6k},
                                       .few_max = ROWS,
                                       .out = out_rows};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * linear_q8 of codes of four and six bits with vpmaddubsw, which adds the products of two bytes
- * without and two with a sign in 16 bits. Codes are taken as they are stored, from 0 on, and the
- * rows' sums take away what that is too much. Of four bits such a sum is 3,810 at the most, and
- * eight of them fit; of six bits 16,002, and two do.
+ * linear_q8 of codes of four, five and six bits with vpmaddubsw, which adds the products of two
+ * bytes without and two with a sign in 16 bits. Codes are taken as they are stored, from 0 on, and
+ * the rows' sums take away what that is too much. Of four bits such a sum is 3,810 at the most, and
+ * eight of them fit; of five 7,874, and four do; of six 16,002, and two do.
  *
  * Of four inputs eight outputs are a vector, two inputs in each of its halves: that is how
  * interleaving leaves what is stored. A row alone multiplies them so, and its sums' halves are
@@ -13,6 +13,7 @@
 #include <immintrin.h>
 
 #include "kernels/x86/linear_q8_avx2.h"
+#include "kernels/x86/widen_avx2.h"
 
 enum { QUADS = K_Q8_GROUP / 4, VECTORS = Q8_VECTORS, ROWS = 3 };
 
@@ -42,12 +43,29 @@ Q8_INLINE void lower_bits(enum k_type type, const struct q8_call *q, int i, __m2
     }
 }
 
-/* The upper two bits of int6k in the same places: those of outputs 8 v and up are at bit 2 v. */
-Q8_INLINE __m256i upper_bits(const struct q8_call *q, int i)
+/* The bits above them in the same places: those of outputs 8 v and up are at bit 2 v; of int5k at
+ * that bit of the first four outputs, and at the next one of the others. */
+Q8_INLINE __m256i upper_bits(enum k_type type, const struct q8_call *q, int i)
 {
+    const char *at = q->codes + nested_high_at(type, q->at + 4 * i);
+    if (type == K_INT5K) { /* inputs 0 and 2 of four in the lower half */
+        const __m128i *of = (const __m128i *)(const void *)at;
+        const __m256i by = _mm256_setr_epi8(0, 8, 1, 9, 2, 10, 3, 11, 0, 8, 1, 9, 2, 10, 3, 11, 4,
+                                            12, 5, 13, 6, 14, 7, 15, 4, 12, 5, 13, 6, 14, 7, 15);
+        return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128(of)), by);
+    }
     const __m128i by = _mm_setr_epi8(0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15);
-    __m256i v = load32(q->codes + nested_high_at(K_INT6K, q->at + 4 * i));
-    return _mm256_shuffle_epi8(_mm256_permute4x64_epi64(v, 0xd8), _mm256_broadcastsi128_si256(by));
+    return _mm256_shuffle_epi8(_mm256_permute4x64_epi64(load32(at), 0xd8),
+                               _mm256_broadcastsi128_si256(by));
+}
+
+/* Of int5k: 16 where vector v's bit is set. */
+Q8_INLINE __m256i fifth_bit(__m256i up, int v)
+{
+    const int64_t first = INT64_C(0x0101010101010101) << 2 * v;
+    const __m256i bit = _mm256_setr_epi64x(first, first << 1, first, first << 1);
+    return _mm256_and_si256(_mm256_cmpeq_epi8(_mm256_and_si256(up, bit), bit),
+                            _mm256_set1_epi8(16));
 }
 
 /* Codes of inputs 4 i and up as they are stored, of all outputs. */
@@ -59,13 +77,15 @@ Q8_INLINE void quad_at(enum k_type type, const struct q8_call *q, int i, __m256i
 #pragma GCC unroll 4
     for (int v = 0; v < VECTORS; v++)
         w[v] = _mm256_and_si256(v < 2 ? both[v] : _mm256_srli_epi16(both[v - 2], 4), low);
-    if (type != K_INT6K)
+    if (!format_is_nested(type) || !nested_upper(type))
         return;
-    __m256i up = upper_bits(q, i);
-    w[0] = _mm256_or_si256(w[0], _mm256_and_si256(_mm256_slli_epi16(up, 4), high));
-    w[1] = _mm256_or_si256(w[1], _mm256_and_si256(_mm256_slli_epi16(up, 2), high));
-    w[2] = _mm256_or_si256(w[2], _mm256_and_si256(up, high));
-    w[3] = _mm256_or_si256(w[3], _mm256_and_si256(_mm256_srli_epi16(up, 2), high));
+    __m256i up = upper_bits(type, q, i);
+#pragma GCC unroll 4
+    for (int v = 0; v < VECTORS; v++) {
+        __m256i at = v < 2 ? _mm256_slli_epi16(up, 4 - 2 * v) : _mm256_srli_epi16(up, 2 * v - 4);
+        at = type == K_INT5K ? fifth_bit(up, v) : _mm256_and_si256(at, high);
+        w[v] = _mm256_or_si256(w[v], at);
+    }
 }
 
 /* Four codes of a row, as quad_at has those of an output. */
@@ -86,30 +106,22 @@ struct q8_scales {
     __m256 scale[2][VECTORS], min[VECTORS]; /* scale: of int6k two */
 };
 
-Q8_INLINE __m256 f16x8(const char *at)
-{
-    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)at));
-}
-
-Q8_INLINE __m256 bytes8(const char *at, bool is_signed)
-{
-    __m128i v = _mm_loadl_epi64((const __m128i *)(const void *)at);
-    return _mm256_cvtepi32_ps(is_signed ? _mm256_cvtepi8_epi32(v) : _mm256_cvtepu8_epi32(v));
-}
-
-/* Of vector v of a group: its scales, and its min. */
+/* Of vector v of a group: its scales, and its mins. */
 Q8_INLINE __m256 scale_of(enum k_type type, const struct q8_call *q, int part, int v)
 {
     if (!format_is_nested(type))
-        return f16x8(q->scale + v * 16);
-    int64_t at = nested_scale_at(type, q->at + part * q8_span(type)) + v * 8;
-    return _mm256_mul_ps(f16x8(q->codes + v * 16), bytes8(q->codes + at, true));
+        return open_scale(type, q->scale, v);
+    return open_nested(type, q->codes, v, q->at + part * q8_span(type)).scale;
 }
 
 Q8_INLINE __m256 min_of(enum k_type type, const struct q8_call *q, int v)
 {
-    return _mm256_mul_ps(f16x8(q->codes + nested_dmin_at(type, q->at) + v * 16),
-                         bytes8(q->codes + nested_min_at(type, q->at) + v * 8, false));
+    return open_nested(type, q->codes, v, q->at).min;
+}
+
+Q8_INLINE bool has_mins(enum k_type type)
+{
+    return format_is_nested(type) && nested_has_mins(type);
 }
 
 /* What a sum of stored codes is too large by, negative; half: 0 or 1 where a group has two sums. */
@@ -124,7 +136,7 @@ Q8_INLINE __m256i too_much(enum k_type type, const struct q8_group *x, int half)
 /* A sum of what codes count, times the row's scale. */
 Q8_INLINE __m256 scaled(enum k_type type, const struct q8_group *x, int half, __m256i sum)
 {
-    if (type != K_INT4K)
+    if (!nested_is_dense(type))
         sum = _mm256_add_epi32(sum, too_much(type, x, half));
     return _mm256_mul_ps(_mm256_set1_ps(x->scale), _mm256_cvtepi32_ps(sum));
 }
@@ -168,30 +180,33 @@ Q8_INLINE void short_sums(enum k_type type, int h, int at, int n, const struct q
     }
 }
 
+/* Quads whose sums 16 bits hold. */
+Q8_INLINE int short_quads(enum k_type type)
+{
+    return type == K_INT6K ? 2 : type == K_INT5K ? 4 : QUADS;
+}
+
 /* A group joins the totals t of h rows. */
 Q8_INLINE void group_joins(enum k_type type, int h, const struct q8_call *q, __m256 t[2][VECTORS])
 {
-    const int parts = K_Q8_GROUP / q8_span(type);
+    const int parts = K_Q8_GROUP / q8_span(type), n = QUADS / parts, some = short_quads(type);
 #pragma GCC unroll 2
     for (int part = 0; part < parts; part++) {
         __m256i a[2][VECTORS], b[2][VECTORS];
-        if (type == K_INT6K) {
-            short_sums(type, h, part * 4, 2, q, a);
-            short_sums(type, h, part * 4 + 2, 2, q, b);
-        } else {
-            short_sums(type, h, 0, QUADS, q, a);
-        }
+        short_sums(type, h, part * n, some, q, a);
+        if (some < n)
+            short_sums(type, h, part * n + some, some, q, b);
 #pragma GCC unroll 4
         for (int v = 0; v < VECTORS; v++) {
             __m256 scale = scale_of(type, q, part, v);
 #pragma GCC unroll 2
             for (int r = 0; r < h; r++) {
-                __m256i sum = type == K_INT6K ? halves_of_two(a[r][v], b[r][v]) : halves(a[r][v]);
+                __m256i sum = some < n ? halves_of_two(a[r][v], b[r][v]) : halves(a[r][v]);
                 t[r][v] = _mm256_fmadd_ps(scale, scaled(type, q->x + r, part, sum), t[r][v]);
             }
         }
     }
-    const int mins = format_is_nested(type) ? VECTORS : 0;
+    const int mins = has_mins(type) ? VECTORS : 0;
 #pragma GCC unroll 4
     for (int v = 0; v < mins; v++) {
         __m256 min = min_of(type, q, v);
@@ -209,6 +224,11 @@ void q8_few_int4_avx2(const struct q8_call *q, int64_t m, int64_t n)
 void q8_few_int4k_avx2(const struct q8_call *q, int64_t m, int64_t n)
 {
     q8_few(K_INT4K, group_joins, q, m, n);
+}
+
+void q8_few_int5k_avx2(const struct q8_call *q, int64_t m, int64_t n)
+{
+    q8_few(K_INT5K, group_joins, q, m, n);
 }
 
 void q8_few_int6k_avx2(const struct q8_call *q, int64_t m, int64_t n)
@@ -240,7 +260,7 @@ Q8_INLINE void scales_of(enum k_type type, const struct q8_call *q, struct q8_sc
     for (int v = 0; v < VECTORS; v++) {
         for (int part = 0; part < K_Q8_GROUP / q8_span(type); part++)
             s->scale[part][v] = scale_of(type, q, part, v);
-        if (format_is_nested(type))
+        if (has_mins(type))
             s->min[v] = min_of(type, q, v);
     }
 }
@@ -276,12 +296,13 @@ Q8_INLINE void short_sums_open(int h, int lo, int nv, int at, int n, opened w,
         sum[i / nv][lo + i % nv] = _mm256_madd_epi16(some[i / nv][i % nv], _mm256_set1_epi16(1));
 }
 
-/* All of them over a part of a group. Of six bits half the outputs at a time, whose sums of two
- * quads and of four have room in registers. */
+/* All of them over a part of a group. Where 16 bits hold half of it, half the outputs at a time,
+ * whose sums of both halves have room in registers. */
 Q8_INLINE void sums(enum k_type type, int h, int part, opened w, const struct q8_group *x,
                     __m256i sum[ROWS][VECTORS])
 {
-    if (type != K_INT6K) {
+    const int n = QUADS / (K_Q8_GROUP / q8_span(type)), some = short_quads(type);
+    if (some == n) {
         short_sums_open(h, 0, VECTORS, 0, QUADS, w, x, sum);
         return;
     }
@@ -289,8 +310,8 @@ Q8_INLINE void sums(enum k_type type, int h, int part, opened w, const struct q8
 #pragma GCC unroll 2
     for (int lo = 0; lo < VECTORS; lo += half) {
         __m256i more[ROWS][VECTORS];
-        short_sums_open(h, lo, half, part * 4, 2, w, x, sum);
-        short_sums_open(h, lo, half, part * 4 + 2, 2, w, x, more);
+        short_sums_open(h, lo, half, part * n, some, w, x, sum);
+        short_sums_open(h, lo, half, part * n + some, some, w, x, more);
 #pragma GCC unroll 6
         for (int i = 0; i < h * half; i++) {
             __m256i *to = &sum[i / half][lo + i % half];
@@ -315,7 +336,7 @@ Q8_INLINE void rows_group(enum k_type type, int h, opened w, const struct q8_sca
             __m256 t =
                 _mm256_fmadd_ps(s->scale[part][v], scaled(type, row, part, sum[i / VECTORS][v]),
                                 _mm256_load_ps(total + i * 8));
-            if (format_is_nested(type) && part + 1 == parts)
+            if (has_mins(type) && part + 1 == parts)
                 t = _mm256_fnmadd_ps(s->min[v], _mm256_set1_ps(row->weighed), t);
             _mm256_store_ps(total + i * 8, t);
         }
@@ -345,6 +366,11 @@ void q8_group_int4_avx2(const struct q8_call *q)
 void q8_group_int4k_avx2(const struct q8_call *q)
 {
     group(K_INT4K, q);
+}
+
+void q8_group_int5k_avx2(const struct q8_call *q)
+{
+    group(K_INT5K, q);
 }
 
 void q8_group_int6k_avx2(const struct q8_call *q)

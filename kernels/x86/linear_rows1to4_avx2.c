@@ -362,6 +362,11 @@ void block_int4k_avx2(const struct block *b)
     few_nested(K_INT4K, b);
 }
 
+void block_int5k_avx2(const struct block *b)
+{
+    few_nested(K_INT5K, b);
+}
+
 void block_int6k_avx2(const struct block *b)
 {
     few_nested(K_INT6K, b);

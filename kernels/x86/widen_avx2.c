@@ -53,6 +53,8 @@ void open_nested_tile_avx2(enum k_type type, const char *block, int64_t lo, floa
 {
     if (type == K_INT4K)
         block_open(K_INT4K, block, lo, K_NR, K_NR, to, to + K_NR / 2);
+    else if (type == K_INT5K)
+        block_open(K_INT5K, block, lo, K_NR, K_NR, to, to + K_NR / 2);
     else if (type == K_INT6K)
         block_open(K_INT6K, block, lo, K_NR, K_NR, to, to + K_NR / 2);
     else

@@ -144,17 +144,57 @@ OPEN_INLINE __m256i open_bytes(const char *at)
     return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)at));
 }
 
-/* Of outputs [8 v, 8 v + 8), for the group of input i. */
+/* Integers that outputs [8 v, 8 v + 8) have over the group of input i; min: 0 without mins. */
+OPEN_INLINE __m256i open_nested_scale(enum k_type type, const char *block, int v, int64_t i)
+{
+    const char *at = block + nested_scale_at(type, i) + v * 8;
+    if (nested_is_dense(type))
+        return _mm256_and_si256(open_bytes(at), _mm256_set1_epi32(63));
+    return _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)at));
+}
+
+OPEN_INLINE __m256i open_nested_min(enum k_type type, const char *block, int v, int64_t i)
+{
+    __m256i low = open_bytes(block + nested_min_at(type, i) + v * 8);
+    if (!nested_is_dense(type))
+        return low;
+    __m256i high = open_bytes(block + nested_scale_at(type, i) + v * 8);
+    low = _mm256_and_si256(_mm256_srli_epi32(low, nested_min_bits(type, i)), _mm256_set1_epi32(15));
+    return _mm256_or_si256(low, _mm256_slli_epi32(_mm256_srli_epi32(high, 6), 4));
+}
+
+/* They, times the f16 at `at` of the block. */
+OPEN_INLINE __m256 open_nested_times(const char *block, int64_t at, int v, __m256i by)
+{
+    const __m128i *half = (const __m128i *)(const void *)(block + at) + v;
+    return _mm256_mul_ps(_mm256_cvtph_ps(_mm_loadu_si128(half)), _mm256_cvtepi32_ps(by));
+}
+
 OPEN_INLINE struct open_nested open_nested(enum k_type type, const char *block, int v, int64_t i)
 {
-    const __m128i *half = (const __m128i *)(const void *)(block + nested_d_at(type, i)) + v;
-    const __m128i *min = (const __m128i *)(const void *)(block + nested_dmin_at(type, i)) + v;
-    const char *scale = block + nested_scale_at(type, i) + v * 8;
-    __m256i code = _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)scale));
-    __m256i less = open_bytes(block + nested_min_at(type, i) + v * 8);
-    return (struct open_nested){
-        _mm256_mul_ps(_mm256_cvtph_ps(_mm_loadu_si128(half)), _mm256_cvtepi32_ps(code)),
-        _mm256_mul_ps(_mm256_cvtph_ps(_mm_loadu_si128(min)), _mm256_cvtepi32_ps(less))};
+    __m256 scale =
+        open_nested_times(block, nested_d_at(type, i), v, open_nested_scale(type, block, v, i));
+    if (!nested_has_mins(type))
+        return (struct open_nested){scale, _mm256_setzero_ps()};
+    return (struct open_nested){scale, open_nested_times(block, nested_dmin_at(type, i), v,
+                                                         open_nested_min(type, block, v, i))};
+}
+
+/* The bits of their codes above the lower four, from bit 4 on. */
+OPEN_INLINE __m256i open_nested_high(enum k_type type, const char *block, int v, int64_t i)
+{
+    const char *at = block + nested_high_at(type, i);
+    __m256i all;
+    if (type == K_INT5K) { /* of four bytes bit 2 v, and then the next one */
+        int four;
+        memcpy(&four, at, sizeof four);
+        all = _mm256_srlv_epi32(_mm256_set1_epi32(four),
+                                _mm256_setr_epi32(0, 8, 16, 24, 1, 9, 17, 25));
+    } else {
+        all = open_bytes(at);
+    }
+    all = v < 2 ? _mm256_slli_epi32(all, 4 - 2 * v) : _mm256_srli_epi32(all, 2 * v - 4);
+    return _mm256_and_si256(all, _mm256_set1_epi32(type == K_INT5K ? 0x10 : 0x30));
 }
 
 /* Their codes, as they count. */
@@ -165,12 +205,10 @@ OPEN_INLINE __m256i open_nested_codes(enum k_type type, const char *block, int v
         return _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)(at + v * 8)));
     __m256i low = open_bytes(at + v % 2 * 8);
     low = v / 2 ? _mm256_srli_epi32(low, 4) : _mm256_and_si256(low, _mm256_set1_epi32(15));
-    if (type == K_INT4K)
+    if (!nested_upper(type))
         return low;
-    __m256i high = open_bytes(block + nested_high_at(type, i));
-    high = v < 2 ? _mm256_slli_epi32(high, 4 - 2 * v) : _mm256_srli_epi32(high, 2 * v - 4);
-    high = _mm256_and_si256(high, _mm256_set1_epi32(0x30));
-    return _mm256_sub_epi32(_mm256_or_si256(low, high), _mm256_set1_epi32(32));
+    low = _mm256_or_si256(low, open_nested_high(type, block, v, i));
+    return type == K_INT6K ? _mm256_sub_epi32(low, _mm256_set1_epi32(32)) : low;
 }
 
 /* Their weights of input i. */
@@ -178,7 +216,8 @@ OPEN_INLINE __m256 open_nested_vector(enum k_type type, const char *block, int v
                                       const struct open_nested *s)
 {
     __m256 code = _mm256_cvtepi32_ps(open_nested_codes(type, block, v, i));
-    return _mm256_fmsub_ps(s->scale, code, s->min);
+    return nested_has_mins(type) ? _mm256_fmsub_ps(s->scale, code, s->min)
+                                 : _mm256_mul_ps(s->scale, code);
 }
 
 /* Row r of a step, for a weight of the type. */

@@ -38,7 +38,8 @@ const uint8_t *linear_codes_make(struct check *c, enum k_type type, int64_t n)
     for (size_t i = 0; i < bytes; i++) {
         size_t in = i % block;
         bool is_wide = coded_is_wide(type) || type == K_NF4;
-        bool is_half = !is_wide && (in == 1 || (format_is_nested(type) && in == 3));
+        bool has_dmin = format_is_nested(type) && nested_has_mins(type);
+        bool is_half = !is_wide && (in == 1 || (has_dmin && in == 3));
         if (is_half) /* the upper byte of an f16: at most 2^-6 */
             src[i] = (src[i] & 0x83) | 0x20;
         if (is_wide && in == 3) /* of an f32: at most 2^-6 */
@@ -49,7 +50,11 @@ const uint8_t *linear_codes_make(struct check *c, enum k_type type, int64_t n)
             src[i] = 0x81;
         if (type == K_INT8K && (in == 4 || in == 5)) /* with codes of eight bits scales of six */
             src[i] = (uint8_t)((int8_t)src[i] / 4);
-        if (type == K_INT6K && i % block >= CODED_INT6K_HEAD)
+        if (type == K_INT6K && in >= CODED_INT6K_HEAD)
+            src[i] &= 63;
+        if (type == K_INT5K && in >= CODED_INT5K_HEAD)
+            src[i] &= 31;
+        if (nested_is_dense(type) && in >= 4 && in < CODED_INT4K_HEAD) /* scales and mins */
             src[i] &= 63;
     }
     return src;

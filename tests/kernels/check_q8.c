@@ -12,9 +12,9 @@
 #include "kernels/linear.h"
 #include "tests/kernels/check_linear.h"
 
-static const enum k_type types[] = {K_INT8, K_INT8G, K_INT8C, K_INT4, K_INT4K, K_INT6K};
+static const enum k_type types[] = {K_INT8, K_INT8G, K_INT8C, K_INT4, K_INT4K, K_INT5K, K_INT6K};
 
-enum { N_TYPES = 6 };
+enum { N_TYPES = sizeof types / sizeof *types };
 
 /* Of a GPU a number that is none may be any. */
 static bool same_group(const struct q8_group *a, const struct q8_group *b)
@@ -187,12 +187,13 @@ static const void *most_codes(struct check *c, enum k_type type, int64_t n, int6
 {
     int64_t row = coded_bytes(type, k), block = coded_bytes(type, coded_inputs(type));
     int64_t head = type == K_INT4K   ? CODED_INT4K_HEAD
+                   : type == K_INT5K ? CODED_INT5K_HEAD
                    : type == K_INT6K ? CODED_INT6K_HEAD
                    : type == K_INT8C ? CODED_WIDE_SCALE_BYTES
                                      : CODED_SCALE_BYTES;
     uint8_t most = 255, least = 0; /* bytes */
-    if (type == K_INT6K)
-        most = 63;
+    if (type == K_INT5K || type == K_INT6K)
+        most = type == K_INT5K ? 31 : 63;
     if (type == K_INT8G || type == K_INT8C) {
         most = 127;
         least = type == K_INT8C ? 128 : 129;

@@ -206,7 +206,7 @@ def gguf_text(text):
 
 
 def nested(tmp):
-    """Products of int4k and int6k, with a tokenizer of their 96 tokens, which are characters, and a template."""
+    """Products of int4k, int5k and int6k, with a tokenizer of their 96 tokens, which are characters, and a template."""
     model = Gguf(pathlib.Path("tests/golden/gguf/nested.gguf").read_bytes())
     tokens = ["<pad>", "<s>", "</s>", "\u010a", "\u0120", "\u0120a"]
     tokens += [chr(i) for i in range(33, 127) if chr(i) not in "^`|~"]

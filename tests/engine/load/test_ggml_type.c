@@ -58,11 +58,10 @@ static void test_values_bit_for_bit(void **state)
 
 enum { OWN_BYTES_MAX = GGML_BLOCK_MAX / CODED_INPUTS * CODED_INT8K_BYTES };
 
-/* A block of codes, over and over where the format's is wider, as a weight of one output in a
- * format that holds them. */
-static void check_packed(const struct ggml_type *t, enum k_type type, const uint8_t *own,
-                         const float *want)
+/* A block of codes, over and over where the format's is wider, as a weight of one output. */
+static void check_packed(const struct ggml_type *t, const uint8_t *own, const float *want)
 {
+    const enum k_type type = t->coded;
     static uint8_t data[GGML_BLOCK_MAX * K_NR * 2] __attribute__((aligned(64)));
     struct kernel_table table;
     float got[GGML_BLOCK_MAX];
@@ -95,10 +94,7 @@ static void check_codes(const struct ggml_type *t, const uint8_t *block, const f
         assert_int_equal(coded_scale(own) & 0x7c00, 0x7c00);
         return;
     }
-    check_packed(t, t->coded, own, want);
-    for (int i = 0; i < K_TYPE_COUNT; i++)
-        if (nested_takes((enum k_type)i, t->coded))
-            check_packed(t, (enum k_type)i, own, want);
+    check_packed(t, own, want);
 }
 
 /* Fault: codes of a format that mean another number than their block's formula gives. */

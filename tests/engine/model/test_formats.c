@@ -193,8 +193,8 @@ static void each_has_its_own(void **state)
     assert_int_equal(format_of(m, "embed_tokens.weight"), K_BF16);
     assert_int_equal(format_of(m, "layers.0.mlp.down_proj.weight"), K_F16);
     assert_int_equal(format_of(m, "layers.1.mlp.down_proj.weight"), K_F32);
-    assert_int_equal(format_of(m, "layers.0.self_attn.q_proj.weight"), K_F32);
-    assert_int_equal(format_of(m, "layers.0.self_attn.k_proj.weight"), K_F32);
+    assert_int_equal(format_of(m, "layers.0.self_attn.q_proj.weight"), K_BF16);
+    assert_int_equal(format_of(m, "layers.0.self_attn.k_proj.weight"), K_F16);
     assert_int_equal(format_of(m, "layers.1.self_attn.q_proj.weight"), K_BF16);
     assert_int_equal(model_main_type(m), K_BF16);
     assert_int_equal(m->kv_type, K_BF16);
@@ -361,9 +361,24 @@ struct own_format {
     enum k_type type;
 };
 
-/* Packed, of less than a third of the size of f32, each matrix multiplies as the file's own values
- * in f32 do, to the bit. */
-static void packed_is_exact(const char *file, const struct own_format want_of[9])
+/* The values of a matrix, as both models have them, are the same to the bit. */
+static void same_values(struct world *w, const struct param *a, const struct param *b)
+{
+    size_t n = (size_t)(a->n * a->k);
+    float *x = xmalloc(n * sizeof *x), *y = xmalloc(n * sizeof *y);
+    struct k_weight_unpack of_a = {.w = a->w, .dst = x, .ld_dst = a->k};
+    struct k_weight_unpack of_b = {.w = b->w, .dst = y, .ld_dst = b->k};
+    kernel_run(device_kernels(w->device), K_weight_unpack, &of_a, NULL);
+    kernel_run(device_kernels(w->device), K_weight_unpack, &of_b, NULL);
+    if (memcmp(x, y, n * sizeof *x) != 0)
+        fail_msg("%s has other values", a->name);
+    free(x);
+    free(y);
+}
+
+/* Packed, of less than a third of the size of f32, each matrix has the file's own values in f32,
+ * to the bit; where all read rows of f32 the logits too are those of f32. */
+static void packed_is_exact(const char *file, bool reads_f32, const struct own_format want_of[9])
 {
     struct world w = {.path = NULL};
     int64_t n;
@@ -373,9 +388,13 @@ static void packed_is_exact(const char *file, const struct own_format want_of[9]
     for (int i = 0; i < 9; i++)
         if (format_of(m, want_of[i].name) != want_of[i].type)
             fail_msg("%s: format %d", want_of[i].name, (int)format_of(m, want_of[i].name));
+    for (int32_t i = 0; i < m->n_param; i++)
+        if (!m->param[i].is_vector)
+            same_values(&w, &m->param[i], &wide->param[i]);
     assert_true(m->block_bytes < wide->block_bytes / 3);
     float *got = logits_of(&w, m, &n), *want = logits_of(&w, wide, &n);
-    assert_memory_equal(got, want, (size_t)n * sizeof *got);
+    if (reads_f32)
+        assert_memory_equal(got, want, (size_t)n * sizeof *got);
     struct model *copy = load(&w, model_options_trained(m, w.dir.weights));
     assert_int_equal(format_of(copy, "layers.0.mlp.down_proj.weight"), K_F32);
     free(got);
@@ -386,36 +405,37 @@ static void packed_is_exact(const char *file, const struct own_format want_of[9]
     world_release(&w);
 }
 
-/* Fault: scales that have scales become other numbers. q and k are of another kind than v. */
+/* Faults: scales that have scales become other numbers; v, of another kind than q and k, is read
+ * as theirs. */
 static void nested_is_exact(void **state)
 {
-    static const struct own_format want[] = {{"layers.0.self_attn.q_proj.weight", K_INT6K},
-                                             {"layers.0.self_attn.k_proj.weight", K_INT6K},
+    static const struct own_format want[] = {{"layers.0.self_attn.q_proj.weight", K_INT4K},
+                                             {"layers.0.self_attn.k_proj.weight", K_INT4K},
                                              {"layers.0.self_attn.v_proj.weight", K_INT6K},
-                                             {"layers.0.self_attn.o_proj.weight", K_INT6K},
+                                             {"layers.0.self_attn.o_proj.weight", K_INT5K},
                                              {"layers.0.mlp.gate_proj.weight", K_INT4K},
                                              {"layers.0.mlp.up_proj.weight", K_INT4K},
                                              {"layers.0.mlp.down_proj.weight", K_INT6K},
                                              {"embed_tokens.weight", K_INT6K},
                                              {"lm_head.weight", K_INT4K}};
     (void)state;
-    packed_is_exact("tests/golden/gguf/nested.gguf", want);
+    packed_is_exact("tests/golden/gguf/nested.gguf", true, want);
 }
 
-/* Fault: kinds that only an int8k holds, or several in one, take four bytes a weight. */
+/* Fault: kinds that only an int8k holds, or several in one layer, take four bytes a weight. */
 static void mixed_is_exact(void **state)
 {
     static const struct own_format want[] = {{"layers.0.self_attn.q_proj.weight", K_INT8K},
-                                             {"layers.0.self_attn.k_proj.weight", K_INT8K},
-                                             {"layers.0.self_attn.v_proj.weight", K_INT8K},
+                                             {"layers.0.self_attn.k_proj.weight", K_INT8G},
+                                             {"layers.0.self_attn.v_proj.weight", K_INT5K},
                                              {"layers.0.self_attn.o_proj.weight", K_INT8K},
-                                             {"layers.0.mlp.gate_proj.weight", K_INT8K},
-                                             {"layers.0.mlp.up_proj.weight", K_INT8K},
+                                             {"layers.0.mlp.gate_proj.weight", K_INT4K},
+                                             {"layers.0.mlp.up_proj.weight", K_INT4},
                                              {"layers.0.mlp.down_proj.weight", K_INT8K},
                                              {"embed_tokens.weight", K_INT8K},
                                              {"lm_head.weight", K_INT8K}};
     (void)state;
-    packed_is_exact("tests/golden/gguf/mixed.gguf", want);
+    packed_is_exact("tests/golden/gguf/mixed.gguf", false, want);
 }
 
 /* Heads of values that stand by turns in the file, of which a block of columns has two. Fault:
