@@ -6,9 +6,10 @@
 
 A sample is drawn by the seed from all the places of api/, clients/, engine/ and server/ where
 tests/mutate/operators.py can make a fault (kernels have a reference beside them, and are held to it). The
-file with the fault is compiled, and linked before the library into the tests nearest to it: the one that
-mirrors it, those from which it is the fewest calls away, then programs by near.txt, until one fails
-or the budget of seconds is spent. A test counts only if it passes without the fault, which is looked at once it
+file with the fault is compiled, and linked before the library into the tests nearest to it: those that saw another
+fault of the file, the one that mirrors it, what near.txt says of the file itself, tests of its folder, those that
+saw a fault of the folder, those from which it is the fewest calls away, then the rest of near.txt, until one
+fails or the budget of seconds is spent. A test counts only if it passes without the fault, which is looked at once it
 has failed with one; it is stopped at its first failure. What does not compile, or compiles to the same code, is
 drawn again. All runs in a box (box.c) that can change files of its own alone. What tests are made of is compiled
 quickly rather than well, and kept in build/mutate until a header changes; how long they took stands there too.
@@ -48,6 +49,9 @@ NEAR_MOST = 8  # C tests that reach the file
 LONG = 60  # seconds by the clock, of a test that was not timed yet
 QUICK = ["-O0", "-g0", "-U_FORTIFY_SOURCE"]  # which wants more than that
 LINKER = ["-fuse-ld=lld"] if shutil.which("ld.lld") else []  # less than half the time
+TOOLS = ("comm_rank", "grammar_sample", "st_verdict")  # of tests/tools, that run what is tested
+EMULATED = ("test_cuda_golden.c",)  # wants kernels that only make check-emu builds
+LEAKS = ["-fsanitize=leak"]  # as make check's sanitizers see them
 FAILED = re.compile(rb"\[  FAILED  \]|^FAIL ", re.M)
 
 
@@ -130,7 +134,9 @@ class Near:
 
     def __init__(self, build):
         self.tests = {str(p.relative_to(ROOT)): p.read_text(encoding="utf-8")
-                      for p in sorted((ROOT / "tests").glob("**/test_*.c")) if "kernels" not in p.parts}
+                      for p in sorted((ROOT / "tests").glob("**/test_*.c"))
+                      if "kernels" not in p.parts and p.name not in EMULATED}
+        self.saw = collections.Counter()  # (file or folder, test): how many of its faults
         reach = Reach(build)
         self.far = {t: reach.of(text) for t, text in self.tests.items()}
         rows = [x.split() for x in (HERE / "near.txt").read_text(encoding="utf-8").splitlines()
@@ -149,10 +155,21 @@ class Near:
         reaching = sorted((t for t in self.tests if f"{folder}/{stem}.o" in self.far[t]), key=how_far)
         reaching = [t for t in reaching if how_far(t)[0] <= self.FAR]
         scripts = [str(p.relative_to(ROOT)) for p in sorted((ROOT / "tests" / folder).glob("test_*.py"))
-                   if folder != "server"]
-        rows = [t for x in sorted(self.rows, key=len, reverse=True) if path.startswith(x) for t in self.rows[x]]
-        every = dict.fromkeys(mirror + reaching[:NEAR_MOST] + rows + scripts[:3])
-        return sorted(every, key=lambda t: t.endswith(".py"))  # a script costs as much as several programs
+                   if folder != "server" and 'BUILD / "tests" /' not in p.read_text(encoding="utf-8")]
+        rows = {x: self.rows[x] for x in sorted(self.rows, key=len, reverse=True) if path.startswith(x)}
+        own = [t for x, row in rows.items() if x.startswith(f"{folder}/") for t in row]
+        rows = [t for row in rows.values() for t in row]
+        every = dict.fromkeys(mirror + own + reaching[:NEAR_MOST] + rows + scripts[:3])
+
+        def rank(t):
+            is_beside = t.startswith(f"tests/{folder}/") and t.endswith(".c")
+            classes = (self.saw[path, t] > 0, t in mirror, t in own, is_beside, self.saw[folder, t] > 0, t.endswith(".c"))
+            return classes.index(True) if True in classes else len(classes)
+        return sorted(every, key=rank)
+
+    def has_seen(self, path, test):
+        self.saw[path, test] += 1
+        self.saw[str(pathlib.PurePath(path).parent), test] += 1
 
 
 class Unlinked(Exception):
@@ -197,6 +214,7 @@ class Bench:
         for name in ("libtandem.a", "libfake.a", "clients/cli/main.o", "tests/mutate/box"):
             shutil.copy(self.build / name, self.kept)
         self.base, self.lock, self.locks, self.near = {}, threading.Lock(), {}, Near(self.build)
+        self.leaky = set()  # tests, without a fault
         self.shelf = Shelf([*self.cc, *self.cflags, *QUICK])
         self.took = self.shelf.seconds()  # of tests: of a run to its end, of a core and of the clock
 
@@ -211,10 +229,13 @@ class Bench:
         return self.compile(str(source), str(to), f"-ffile-prefix-map={source.parent}={pathlib.PurePath(path).parent}")
 
     def link(self, objects, to, *more):
-        p = subprocess.run([*self.cc, *self.cflags, *LINKER, *objects, str(self.kept / "libtandem.a"), *self.libs,
-                            *more, "-o", str(to)], cwd=ROOT, capture_output=True, text=True, check=False)
-        if p.returncode:
-            raise Unlinked(p.stderr[-2000:])
+        """By the compiler's own linker where the quick one takes more of the library than twins leave room for."""
+        for linker in (LINKER, []):
+            p = subprocess.run([*self.cc, *self.cflags, *linker, *objects, str(self.kept / "libtandem.a"), *self.libs,
+                                *more, "-o", str(to)], cwd=ROOT, capture_output=True, text=True, check=False)
+            if not p.returncode:
+                return
+        raise Unlinked(p.stderr[-2000:])
 
     def object(self, source):
         """Of a test, or of what tests share; compiled once."""
@@ -231,19 +252,26 @@ class Bench:
     def program(self, test, fault, box):
         """The words that run a test; fault: an object, or None."""
         extra = [fault] if fault else []
+        shared = [self.object(f"tests/lib/{x.name}") for x in sorted((ROOT / "tests/lib").glob("*.c"))]
         if test.endswith(".c"):
-            fake = [str(self.kept / "libfake.a")] if '"tests/fake/' in self.near.tests[test] else []
             at = box / pathlib.PurePath(test).stem
-            shared = [self.object(f"tests/lib/{x.name}") for x in sorted((ROOT / "tests/lib").glob("*.c"))]
-            self.link([self.object(test), *shared, *extra, *fake], at, "-lcmocka")
+            fake = [str(self.kept / "libfake.a")] if '"tests/fake/' in self.near.tests[test] else []
+            self.link([self.object(test), *shared, *extra, *fake], at, "-lcmocka", *LEAKS)
             return [str(at)], {}
         if not (box / "build/tandem").exists():
             (box / "build").mkdir()
             (box / "examples").symlink_to(ROOT / "examples")  # the program looks for it above itself
             for x in self.build.iterdir():
-                if x.name != "tandem":
+                if x.name not in ("tandem", "tests"):
                     (box / "build" / x.name).symlink_to(x)
+            (box / "build/tests/tools").mkdir(parents=True)
+            for x in [*(self.build / "tests").glob("[!t]*"), *(self.build / "tests/tools").iterdir()]:
+                (box / "build" / x.relative_to(self.build)).symlink_to(x)
             self.link([str(self.kept / "main.o"), *extra], box / "build/tandem")
+        for x in TOOLS if test.startswith("tests/engine/") else ():
+            if (at := box / "build/tests/tools" / x).is_symlink():
+                at.unlink()
+                self.link([self.object(f"tests/tools/{x}.c"), *shared, *extra], at, "-lcmocka")
         return [sys.executable, "-S", test], {"TANDEM_BUILD": str(box / "build"), "TANDEM_BIN": str(box / "build/tandem")}
 
     @staticmethod
@@ -267,6 +295,7 @@ class Bench:
         """Whether it passed, and the seconds that it took, of a core and of the clock."""
         words, env = self.program(test, fault, box)
         tmp, began = box / "tmp", time.monotonic()
+        leaks = f"allocator_may_return_null=1:detect_leaks={int(test not in self.leaky)}"
         shutil.rmtree(tmp, ignore_errors=True)
         tmp.mkdir()
         data = os.environ.get("TANDEM_TEST_DATA", str(ROOT.parent / "shared/data"))
@@ -274,8 +303,8 @@ class Bench:
             [self.kept / "box", box, *words], cwd=ROOT, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
             env={**os.environ, "TMPDIR": str(tmp), "TEST_MODE": "release", "TANDEM_TEST_DATA": data, "TEST_SEED": "1",
-                 **env},
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY)))
+                 "LSAN_OPTIONS": leaks, **env},
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY)))
         late = threading.Timer(seconds, os.killpg, (p.pid, signal.SIGKILL))
         late.start()
         has_failed = self.has_failed(p, p.stdout.fileno())
@@ -297,6 +326,9 @@ class Bench:
         with mine, tempfile.TemporaryDirectory(prefix="tandem-mutate-") as box:
             if test not in self.base:
                 good, *took = self.run(test, None, pathlib.Path(box), 300)
+                if not good and test.endswith(".c"):
+                    self.leaky.add(test)
+                    good, *took = self.run(test, None, pathlib.Path(box), 300)
                 self.base[test] = took if good else None
                 if not good:
                     print(f"not used: {test} does not pass in the box", flush=True)
@@ -305,11 +337,11 @@ class Bench:
     def sees(self, test, fault, box):
         """Whether it fails with the fault, and passes without it; and the seconds of a core that it took with it.
         Most tests pass with most faults, and need no run without it."""
-        known = self.took.get(test)
+        known, leaks = self.took.get(test), test in self.leaky
         limit = 30 + 5 * known[1] if known else LONG
         good, used, clock = self.run(test, fault, box, limit)
         base = None if good else self.baseline(test)
-        if base and clock >= limit:  # once more: others may have held it up
+        if base and (clock >= limit or leaks != (test in self.leaky)):  # others may have held it up
             good, more, _ = self.run(test, fault, box, max(limit, 30 + 5 * base[1]))
             used += more
         return base is not None and not good, used
@@ -349,6 +381,10 @@ def draw(opt):
     return sorted(every, key=lambda x: rank[id(x)])
 
 
+def told(place, by):
+    return f"killed   {place}, by {by}" if by else f"SURVIVED {place}"
+
+
 def kept(path, every):
     """Of an earlier run's file: (place, the test that saw it; None: none did), as far as it still stands."""
     at, rows = collections.defaultdict(list), []
@@ -382,8 +418,12 @@ def main():
     bench, every, end = Bench(opt), draw(opt), time.monotonic() + 60 * opt.minutes
     rows = kept(opt.keep, every)
     before = {id(place) for place, _ in rows}
+    for place, by in rows:
+        if by:
+            bench.near.has_seen(place.path, by)
     places = iter([*rows, *((x, None) for x in every if id(x) not in before)])
     seen, survived, lock = [], [], threading.Lock()
+    left = {id(place): told(place, by) for place, by in rows}
 
     def work():
         while time.monotonic() < end:
@@ -396,12 +436,17 @@ def main():
             with lock:
                 if by == "" or len(seen) >= opt.n:
                     continue
-                seen.append(f"killed   {place}, by {by}" if by else f"SURVIVED {place}")
+                seen.append(told(place, by))
+                left.pop(id(place), None)
                 print(seen[-1], flush=True)
                 if opt.keep:
-                    pathlib.Path(opt.keep).write_text("".join(f"{x}\n" for x in seen), encoding="utf-8")
-                if by is None:
+                    every_row = "".join(f"{x}\n" for x in [*seen, *left.values()])
+                    pathlib.Path(opt.keep).write_text(every_row, encoding="utf-8")
+                if by:
+                    bench.near.has_seen(place.path, by)
+                else:
                     survived.append(place)
+                bench.shelf.put_seconds(bench.took)
     with concurrent.futures.ThreadPoolExecutor(opt.j) as pool:
         for job in [pool.submit(work) for _ in range(opt.j)]:
             job.result()

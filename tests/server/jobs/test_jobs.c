@@ -692,6 +692,18 @@ static void tuned_models_come_back(void **state)
     adapter_unref(a);
 }
 
+/* Fault: a tuned model that cannot be served here and is gone, or whose job never ends. */
+static void one_that_cannot_be_served_is_kept(void **state)
+{
+    struct world *w = *state;
+    put_rows(w, "file-1", 12);
+    put_job_of(w, "ftjob-kept", "file-1", NULL,
+               &(struct job_hyper){.n_epochs = 1, .lr_multiplier = 20, .lora_rank = 32});
+    assert_int_equal(wait_for(w, "ftjob-kept", ENDS, 0).state, JOB_SUCCEEDED);
+    wait_for_event(w, "ftjob-kept", "it is kept, but not served now: ");
+    assert_true(is_there(w, "adapters", "ftjob-kept"));
+}
+
 static int count_looks(unsigned kind, void *ctx, void *statement, void *text)
 {
     int *n = ctx;
@@ -758,6 +770,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(checkpoints_are_deleted_twice, setup, teardown),
         cmocka_unit_test_setup_teardown(nothing_is_said_behind_the_end, setup, teardown),
         cmocka_unit_test_setup_teardown(tuned_models_come_back, setup, teardown),
+        cmocka_unit_test_setup_teardown(one_that_cannot_be_served_is_kept, setup, teardown),
         cmocka_unit_test_setup_teardown(one_thread_looks_for_what_is_left, setup, teardown),
         cmocka_unit_test_setup_teardown(long_files_are_left, setup, teardown),
     };
