@@ -98,6 +98,18 @@ static void names_lead_somewhere(void **state)
     json_decref(doc);
 }
 
+/* Fault: a list that changes nothing, and of which it is said that it is a number. */
+static void hints_have_types(void **state)
+{
+    (void)state;
+    json_t *doc = document();
+    char *text =
+        json_dumps(AT(doc, "components", "schemas", "InfillRequest", "properties", "samplers"), 0);
+    assert_non_null(strstr(text, "array"));
+    free(text);
+    json_decref(doc);
+}
+
 /* Fault: a field that can be sent and is not told of, or the other way round. */
 static void fields_are_those_of_the_rows(void **state)
 {
@@ -180,6 +192,7 @@ int main(void)
         cmocka_unit_test(routes_stand_in_it),
         cmocka_unit_test(names_lead_somewhere),
         cmocka_unit_test(fields_are_those_of_the_rows),
+        cmocka_unit_test(hints_have_types),
         cmocka_unit_test(types_are_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

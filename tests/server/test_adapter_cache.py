@@ -143,6 +143,9 @@ def stays(tmp, want):
     with serve(tmp / "data", "--adapter", f"mine={tmp / 'mine'}") as s:
         all_answer(s, list(want), want)
         assert "mine" in loaded(s) and text(s, "mine") == want[first]
+    with Tandem(MODEL, *OPTIONS, "--data-dir", tmp / "data", "--max-adapters", 1, "--adapter", f"mine={tmp / 'mine'}") as s:
+        r = s.post("/v1/completions", {"model": first, "prompt": "a"})
+        assert r.status == 503 and r.error["code"] == "adapters_full" and r.headers["Retry-After"] == "1", r
 
 
 def deleted(tmp, want):

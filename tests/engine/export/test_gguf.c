@@ -35,7 +35,7 @@ static uint64_t export_as(const char *from, const char *to, int type, const char
     struct gguf_export_options o = {.type = type, .adapter = adapter};
     uint64_t bytes = 0;
     assert_good(model_dir_init(&d, from, &e), &e);
-    struct tokenizer *t = d.tokenizer_path ? tokenizer_load(from, &e) : NULL;
+    struct tokenizer *t = d.tokenizer_path || d.config_text ? tokenizer_load(from, &e) : NULL;
     o.tokenizer = t;
     assert_good(gguf_export(&d, to, &o, &bytes, &e), &e);
     tokenizer_free(t);
@@ -109,6 +109,26 @@ static void as_the_package_writes_them(void **state)
         gguf_close(a);
         gguf_close(b);
     }
+    test_dir_free(root);
+}
+
+/* Fault: a tokenizer that a GGUF file holds, and that is gone where it is written again. */
+static void one_is_written_again(void **state)
+{
+    char *root = test_dir_new(), first[NAME_BYTES], second[NAME_BYTES];
+    struct err e = ERR_INIT;
+    (void)state;
+    snprintf(first, sizeof first, "%s/first.gguf", root);
+    snprintf(second, sizeof second, "%s/second.gguf", root);
+    export_as(MODELS "llama_tied", first, -1, NULL);
+    export_as(first, second, -1, NULL);
+    struct gguf *a = gguf_open(first, &e), *b = gguf_open(second, &e);
+    assert_good(a && b ? 0 : -1, &e);
+    assert_non_null(gguf_get(b, "tokenizer.ggml.tokens"));
+    same_value(gguf_get(a, "tokenizer.ggml.tokens"), gguf_get(b, "tokenizer.ggml.tokens"));
+    same_value(gguf_get(a, "tokenizer.ggml.merges"), gguf_get(b, "tokenizer.ggml.merges"));
+    gguf_close(a);
+    gguf_close(b);
     test_dir_free(root);
 }
 
@@ -431,6 +451,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(as_the_package_writes_them),
+        cmocka_unit_test(one_is_written_again),
         cmocka_unit_test(logits_have_the_same_bits),
         cmocka_unit_test(an_adapter_is_merged),
         cmocka_unit_test(text_is_cut_alike),
