@@ -3,6 +3,10 @@
  * clients/hub/spec.h: names that people give, and names that become paths.
  */
 #include "clients/hub/spec.h"
+
+#include <stdlib.h>
+
+#include "clients/hub/pull.h"
 #include "tests/lib/test.h"
 
 static void expect(const char *text, const char *repo, const char *rev, const char *what)
@@ -60,12 +64,35 @@ static void paths_lead_below(void **state)
     assert_false(hub_path_is_safe("a\x7f"));
 }
 
+static void expect_name(const char *path, const char *want)
+{
+    char *name = hub_name_of(path);
+    if (want)
+        assert_string_equal(name, want);
+    else
+        assert_null(name);
+    free(name);
+}
+
+/* Faults: a model is served under no name at all, or under a part of its path. */
+static void paths_of_a_cache_have_names(void **state)
+{
+    (void)state;
+    expect_name("/c/models--org--tiny/snapshots/1f/m.gguf", "tiny");
+    expect_name("/c/models--org--a--b/snapshots/1f", "a--b");
+    expect_name("/c/models--org--/snapshots/1f", NULL);
+    expect_name("/c/models--org/snapshots/1--f", NULL);
+    expect_name("/c/models--org--tiny", NULL);
+    expect_name("/models/tiny", NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_have_their_parts),
         cmocka_unit_test(other_words_are_refused),
         cmocka_unit_test(paths_lead_below),
+        cmocka_unit_test(paths_of_a_cache_have_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

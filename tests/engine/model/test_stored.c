@@ -8,7 +8,9 @@
 #include "engine/model/stored.h"
 #include "tests/engine/load/st_make.h"
 
-#define TENSOR(name) "{\"" name "\":{\"dtype\":\"F32\",\"shape\":[3,2],\"data_offsets\":[0,24]}}"
+#define ROWS(name, shape, bytes)                                                                   \
+    "\"" name "\":{\"dtype\":\"F32\",\"shape\":" shape ",\"data_offsets\":" bytes "}"
+#define TENSOR(name) "{" ROWS(name, "[3,2]", "[0,24]") "}"
 
 /* Looks for an embedding in a file of one tensor. */
 static int want(const char *dir, const char *header, bool is_tied, struct err *e)
@@ -70,12 +72,32 @@ static void all_names_are_told(void **state)
     test_dir_free(dir);
 }
 
+/* Fault: of a tensor that has another shape it is said that it is missing, or another name's is
+ * taken. */
+static void the_first_is_the_one(void **state)
+{
+    char *dir = test_dir_new();
+    struct err e = ERR_INIT;
+    (void)state;
+    assert_err(want(dir,
+                    "{" ROWS("model.embed_tokens.weight", "[2,2]",
+                             "[0,16]") "," ROWS("lm_head.weight", "[1,2]", "[16,24]") "}",
+                    true, &e),
+               &e, ERR_BAD_INPUT, "model.embed_tokens.weight: expected [3, 2]");
+    assert_null(strstr(e.msg, "nor is there"));
+    assert_err(want(dir, "{" ROWS("model.embed_tokens.weight", "[6]", "[0,24]") "}", false, &e), &e,
+               ERR_BAD_INPUT, "model.embed_tokens.weight: expected [3, 2]");
+    assert_null(strstr(e.msg, "nor is there"));
+    test_dir_free(dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_of_its_names),
         cmocka_unit_test(the_first_of_its_names),
         cmocka_unit_test(all_names_are_told),
+        cmocka_unit_test(the_first_is_the_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

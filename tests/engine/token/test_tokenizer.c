@@ -103,6 +103,25 @@ static void models_do_not_make_special_tokens(void **state)
     tokenizer_free(t);
 }
 
+/* Fault: matches that touch are held apart by the nothing between them. */
+static void matches_that_touch_are_one(void **state)
+{
+    (void)state;
+    static const char words[] =
+        "{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"[.]\"},"
+        "\"behavior\":\"Contiguous\",\"invert\":false},\"model\":{\"type\":\"WordLevel\","
+        "\"unk_token\":\"<unk>\",\"vocab\":{\"<unk>\":0,\"a\":1,\"...\":2,\".\":3}}}";
+    struct err e = ERR_INIT;
+    struct tokenizer *t = tokenizer_parse(words, sizeof words - 1, &e);
+    assert_good(t ? 0 : -1, &e);
+    struct tok_list l = encode(t, "...a.a...", 9, false);
+    static const int32_t want[] = {2, 1, 3, 1, 2};
+    assert_int_equal(l.n, 5);
+    assert_memory_equal(l.id, want, sizeof want);
+    tok_list_release(&l);
+    tokenizer_free(t);
+}
+
 /* Fault: a loss mask or a log-probability is laid over the wrong bytes. */
 static void spans_cover_the_text_in_order(void **state)
 {
@@ -489,6 +508,7 @@ int main(void)
         cmocka_unit_test(special_tokens_in_user_text_stay_text),
         cmocka_unit_test(special_tokens_do_not_form_across_a_border),
         cmocka_unit_test(models_do_not_make_special_tokens),
+        cmocka_unit_test(matches_that_touch_are_one),
         cmocka_unit_test(spans_cover_the_text_in_order),
         cmocka_unit_test(spans_are_the_bytes_of_the_tokens),
         cmocka_unit_test(broken_bytes_are_read_as_replacements),

@@ -161,6 +161,21 @@ static void a_copy_is_counted(void **state)
     world_release(&w);
 }
 
+static void held_out_rows_are_counted(void **state)
+{
+    struct world w;
+    struct train_plan plain, both;
+    struct err e = ERR_INIT;
+    (void)state;
+    world_init(&w, K_BF16, 64);
+    struct tuning_options o = options(&w, 8);
+    assert_good(train_plan(w.m, w.g.device, &o, RECOMPUTE_AUTO, false, 0, &plain, &e), &e);
+    o.valid = &w.d;
+    assert_good(train_plan(w.m, w.g.device, &o, RECOMPUTE_AUTO, false, 0, &both, &e), &e);
+    assert_int_equal(both.host - plain.host, row_set_bytes(&w.d, o.batch));
+    world_release(&w);
+}
+
 static void memory_chooses(void **state)
 {
     struct world w;
@@ -252,8 +267,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pages_are_planned), /* first: the process has no other pages to use again
                                               */
-        cmocka_unit_test(planned_is_held),   cmocka_unit_test(a_copy_is_counted),
-        cmocka_unit_test(memory_chooses),    cmocka_unit_test(the_limit_holds),
+        cmocka_unit_test(planned_is_held),
+        cmocka_unit_test(a_copy_is_counted),
+        cmocka_unit_test(memory_chooses),
+        cmocka_unit_test(the_limit_holds),
+        cmocka_unit_test(held_out_rows_are_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -263,6 +263,19 @@ static void ids_by_bytes(void **state)
     assert_int_equal(token_ids_get(&ids, "", 0), -1);
     token_ids_release(&ids);
     world_release(&w);
+    static const char twice[] =
+        "{\"added_tokens\":[{\"id\":5,\"content\":\" a\",\"special\":false},"
+        "{\"id\":6,\"content\":\" b\",\"special\":true}],\"decoder\":{\"type\":\"ByteLevel\"},"
+        "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},"
+        "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"\\u0120\":2,\"\\u0120a\":3,"
+        "\"\\u0120b\":4},\"merges\":[\"\\u0120 a\",\"\\u0120 b\"]}}";
+    struct tokenizer *t = tokenizer_parse(twice, sizeof twice - 1, &e);
+    assert_good(t ? 0 : -1, &e);
+    assert_good(token_ids_init(&ids, t, &e), &e);
+    assert_int_equal(token_ids_get(&ids, " a", 2), 3);
+    assert_int_equal(token_ids_get(&ids, " b", 2), 4);
+    token_ids_release(&ids);
+    tokenizer_free(t);
 }
 
 /* ---- trainings ----------------------------------------------------------------------------- */
