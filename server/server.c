@@ -44,7 +44,7 @@ enum {
     FALL_US = 500 * 1000,
     TICK_MS = 20,
     HTTP_DOORS = 2,        /* a port and a unix socket */
-    HOUSE_TASKS = 1,       /* of the desk's own */
+    HOUSE_TASKS = 2,       /* of the desk's own */
     LOADS_MAX = 64,        /* adapters that wait to be loaded */
     CONSTRAINTS_MAX = 256, /* that wait to be compiled */
     CONSTRAINTS_AT_ONCE = 2,

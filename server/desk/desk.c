@@ -18,7 +18,12 @@
 #include "server/jobs/jobs.h"
 #include "server/server.h"
 
-enum { AGAIN_US = 100 * 1000, KEEP_HOUSE_US = 60 * 1000 * 1000, FULL_BYTES = 256 << 10 };
+enum {
+    AGAIN_US = 100 * 1000,
+    KEEP_HOUSE_US = 60 * 1000 * 1000,
+    LOOK_HOME_US = 1000 * 1000,
+    FULL_BYTES = 256 << 10
+};
 
 /* ---- errands ------------------------------------------------------------------------------- */
 
@@ -53,6 +58,16 @@ void desk_leave(struct desk *d)
     store_leave(d->store);
 }
 
+bool desk_is_lost(struct desk *d, struct api_error *e)
+{
+    if (!store_is_lost(d->store))
+        return false;
+    api_fail(e, 503, "data_lost", NULL,
+             "The server's data directory is gone: nothing can be kept now.");
+    e->retry_after_s = 1;
+    return true;
+}
+
 /* One turn of an errand, on the lane's thread. What it wrote is moved to `ready`, which the HTTP
  * thread reads. */
 static int64_t run(void *ctx)
@@ -68,6 +83,8 @@ static int64_t run(void *ctx)
     enum errand_end end = is_full ? ERRAND_AGAIN : t->work(t, &e);
     int64_t rest_us = end == ERRAND_ON ? 0 : AGAIN_US;
     end = end == ERRAND_ON ? ERRAND_AGAIN : end;
+    if (end == ERRAND_FAILED)
+        desk_is_lost(d, &e); /* whatever else it came to by that */
     t->n_run++;
     pthread_mutex_lock(&d->lock);
     if (t->asks_others)
@@ -120,6 +137,13 @@ static int64_t keep_house(void *ctx)
     return clock_us() + (desk_keep_house(ctx) ? 0 : KEEP_HOUSE_US);
 }
 
+static int64_t look_home(void *ctx)
+{
+    struct desk *d = ctx;
+    store_look_home(d->store);
+    return clock_us() + LOOK_HOME_US;
+}
+
 static int64_t copy_store(void *ctx)
 {
     desk_copy_store(ctx);
@@ -159,8 +183,10 @@ int desk_open(struct desk *d, struct engine *g, struct err *e)
     if (!d->jobs)
         return -1;
     const struct background_task house = {.run = keep_house, .ctx = d},
+                                 look = {.run = look_home, .ctx = d},
                                  copies = {.run = copy_store, .ctx = d};
-    if (background_give(d->opt.work, SERVER_DESK, &house, e) ||
+    if (background_give(d->opt.work, SERVER_DESK, &look, e) ||
+        background_give(d->opt.work, SERVER_DESK, &house, e) ||
         background_give(d->opt.work, SERVER_COPIES, &copies, e))
         return -1;
     atomic_store(&d->is_open, true);

@@ -75,6 +75,9 @@ void desk_claim_begin(struct desk *d, struct desk_claim *c, const char *owner, i
 int desk_claim_grow(struct desk *d, struct desk_claim *c, int64_t n, struct api_error *e);
 void desk_claim_end(struct desk *d, struct desk_claim *c); /* twice is fine */
 
+/* Whether its directory is gone, as it was last looked at: then the error says so. */
+bool desk_is_lost(struct desk *d, struct api_error *e);
+
 /* The desk, where it is open; NULL: the error says why. */
 struct desk *desk_of(struct call *c, struct api_error *e);
 

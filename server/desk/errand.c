@@ -23,6 +23,8 @@ struct desk *desk_of(struct call *c, struct api_error *e)
                  "without --data-dir.");
         return NULL;
     }
+    if (desk_is_lost(d, e))
+        return NULL;
     if (desk_is_open(d))
         return d;
     api_fail(e, 503, "loading", NULL, "The model is still being loaded.");

@@ -22,10 +22,11 @@ static const struct upload_form whole = {
 static const struct upload_form piece = {
     .name = {NULL, NULL, NULL, "data"}, .prefix = "part_", .is_part = true};
 
-static int disk_fault(const struct err *why, struct api_error *e)
+static int disk_fault(const struct upload *u, const struct err *why, struct api_error *e)
 {
     log_event(LOG_ERROR, "an upload cannot be kept", LOG_TEXT("why", why->msg));
-    return api_fail_err(e, why, NULL);
+    store_look_home(desk_store(u->desk));
+    return desk_is_lost(u->desk, e) ? -1 : api_fail_err(e, why, NULL);
 }
 
 /* ---- parts --------------------------------------------------------------------------------- */
@@ -72,7 +73,7 @@ static int add_file(struct upload *u, const char *p, size_t n, struct api_error 
     if (desk_claim_grow(u->desk, &u->claim, (int64_t)n, e))
         return -1;
     sha256_add(&u->hash, p, n);
-    return aside_write(&u->file, p, n, &why) ? disk_fault(&why, e) : 0;
+    return aside_write(&u->file, p, n, &why) ? disk_fault(u, &why, e) : 0;
 }
 
 static int add_data(void *ctx, const char *p, size_t n, struct api_error *e)
@@ -139,7 +140,7 @@ static void *upload_new(struct call *c, const struct upload_form *form, int64_t 
         .begin = begin_part, .data = add_data, .end = end_part, .ctx = u};
     int rc = multipart_init(&u->parser, call_header(c, "Content-Type"), &sink, e);
     if (!rc && aside_init(&u->file, path, &why))
-        rc = disk_fault(&why, e);
+        rc = disk_fault(u, &why, e);
     free(path);
     if (!rc)
         return u;

@@ -2,12 +2,13 @@
  *
  * Is it alive, is it ready. Alive: the event loop answers, and the engine's thread, once there is
  * one, went round lately; load, loading and draining do not matter. Ready: requests would be
- * served.
+ * served, and what they are to leave be kept.
  */
 #include "api/error.h"
 #include "engine/base/buf.h"
 #include "engine/base/clock.h"
 #include "engine/engine.h"
+#include "server/desk/desk.h"
 #include "server/http/route.h"
 #include "server/server.h"
 
@@ -26,6 +27,11 @@ static void answer_ready(struct call *c)
 {
     const struct server *s = call_server(c);
     struct api_error e;
+    struct desk *d = server_desk(s);
+    if (d && desk_is_lost(d, &e)) {
+        call_error(c, &e);
+        return;
+    }
     if (server_is_ready(s)) {
         good(c);
         return;

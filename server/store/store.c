@@ -174,10 +174,18 @@ int store_script(struct store *s, const char *sql, const char *what, struct err 
     return sqlite3_exec(s->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : store_fault(s, e, what);
 }
 
+static int check_home(struct store *s, struct err *e)
+{
+    return !s->is_open || store_look_home(s)
+               ? 0
+               : err_set(e, ERR_BUSY,
+                         "The server's data directory is gone: nothing can be kept now.");
+}
+
 int store_begin(struct store *s, struct err *e)
 {
     pthread_mutex_lock(&s->lock);
-    if (!store_script(s, "BEGIN IMMEDIATE", "begin", e))
+    if (!check_home(s, e) && !store_script(s, "BEGIN IMMEDIATE", "begin", e))
         return 0;
     pthread_mutex_unlock(&s->lock);
     return -1;
@@ -186,7 +194,7 @@ int store_begin(struct store *s, struct err *e)
 int store_end(struct store *s, int rc, struct err *e)
 {
     if (!rc)
-        rc = store_script(s, "COMMIT", "commit", e);
+        rc = store_script(s, "COMMIT", "commit", e) || check_home(s, e) ? -1 : 0;
     if (rc)
         sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
     pthread_mutex_unlock(&s->lock);

@@ -31,6 +31,10 @@ struct store;
  * another process has it. ERR_EXISTS: the folder is somebody else's. ERR_CORRUPT: the database is
  * damaged, lost, or of another directory. Where it fails nothing was changed. */
 struct store *store_new(const char *dir, struct err *e);
+/* Whether the directory and the store's file lie where they were opened; the log hears of a change.
+ * Where they do not, calls fail with ERR_BUSY: what is told is on the disk, and can be found. */
+bool store_look_home(struct store *s);
+bool store_is_lost(const struct store *s); /* as it was last looked at */
 void store_free(struct store *s);
 const struct data_dir *store_dir(const struct store *s);
 

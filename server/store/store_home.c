@@ -9,10 +9,12 @@
  *
  * All else is refused, and left as it is: what is lost is never begun anew in silence.
  */
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "engine/base/log.h"
@@ -197,12 +199,48 @@ int store_open(struct store *s, struct err *e)
     }
 }
 
+/* ---- where it lies ------------------------------------------------------------------------- */
+
+static int look(const struct store *s, dev_t dev[2], ino_t ino[2])
+{
+    struct stat at, db;
+    if (stat(s->dir.path, &at) || fstatat(s->dir.fd, DATA_STORE, &db, AT_SYMLINK_NOFOLLOW))
+        return -1;
+    dev[0] = at.st_dev;
+    ino[0] = at.st_ino;
+    dev[1] = db.st_dev;
+    ino[1] = db.st_ino;
+    return 0;
+}
+
+bool store_look_home(struct store *s)
+{
+    dev_t dev[2];
+    ino_t ino[2];
+    bool is_home = !look(s, dev, ino) && dev[0] == s->dev[0] && ino[0] == s->ino[0] &&
+                   dev[1] == s->dev[1] && ino[1] == s->ino[1];
+    if (atomic_exchange(&s->is_lost, !is_home) == is_home)
+        log_event(is_home ? LOG_WARN : LOG_ERROR,
+                  is_home ? "the data directory is back"
+                          : "the data directory is gone, or its store is: nothing can be kept",
+                  LOG_TEXT("path", s->dir.path));
+    return is_home;
+}
+
+bool store_is_lost(const struct store *s)
+{
+    return atomic_load(&s->is_lost);
+}
+
 struct store *store_new(const char *dir, struct err *e)
 {
     struct store *s = xcalloc(1, sizeof *s);
     pthread_mutex_init(&s->lock, NULL);
-    if (!data_dir_open(&s->dir, dir, false, e) && !store_open(s, e))
+    s->is_open = !data_dir_open(&s->dir, dir, false, e) && !store_open(s, e);
+    if (s->is_open && !look(s, s->dev, s->ino))
         return s;
+    if (s->is_open)
+        err_sys(e, "looking at it");
     err_wrap(e, "data directory %s", dir);
     store_free(s);
     return NULL;

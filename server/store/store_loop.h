@@ -119,7 +119,8 @@ int store_loop_weights_over(struct store *s, int64_t now, struct arena *a,
                             struct loop_weights **out, size_t *n, struct err *e);
 /* Of all that an owner has saved, and of the bodies and answers of its requests that are kept. */
 int store_loop_bytes(struct store *s, const char *owner, int64_t *bytes, struct err *e);
-/* ERR_NOT_FOUND: no such session; ERR_NO_SPACE: its owner has as many. One that is there is good. */
+/* ERR_NOT_FOUND: no such session; ERR_NO_SPACE: its owner has as many. One that is there is good.
+ */
 int store_loop_sampler_add(struct store *s, const struct loop_sampler *m, int64_t most,
                            struct err *e);
 int store_loop_sampler(struct store *s, const char *owner, const char *id, struct arena *a,

@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <sqlite3.h>
 #include <stdatomic.h>
+#include <sys/types.h>
 
 #include "server/data/data_dir.h"
 #include "server/store/store.h"
@@ -24,6 +25,10 @@ struct store {
     sqlite3 *db; /* owned */
     struct data_dir dir;
     atomic_bool leaves;
+    dev_t dev[2]; /* of the directory and of the store's file, when they were opened */
+    ino_t ino[2];
+    bool is_open;        /* the two are known */
+    atomic_bool is_lost; /* one of them is not there any more, or another one is */
     int64_t copied_at; /* seconds since 1970: the last daily copy, by who makes them; 0: none yet */
     bool (*has_key)(void *ctx, const char *owner); /* NULL: everybody has one */
     void *has_key_ctx;

@@ -111,7 +111,8 @@ static void rename_and_remove(void **state)
     assert_good(fs_remove_tree(in_dir("sub"), &e), &e);
 }
 
-/* Faults: links that are followed, folders of folders without end, a name that begins with a dot. */
+/* Faults: links that are followed, folders of folders without end, a name that begins with a dot.
+ */
 static void bytes_of_a_folder(void **state)
 {
     (void)state;
@@ -210,14 +211,10 @@ static void lock_is_for_one(void **state)
 int main(void)
 {
     const struct CMUnitTest test[] = {
-        cmocka_unit_test(read_has_a_ceiling),
-        cmocka_unit_test(read_of_unknown_size),
-        cmocka_unit_test(mkdirs_makes_all_levels),
-        cmocka_unit_test(rename_and_remove),
-        cmocka_unit_test(bytes_of_a_folder),
-        cmocka_unit_test(sweep_takes_only_temporaries),
-        cmocka_unit_test(lock_is_for_one),
-        cmocka_unit_test(only_regular_files_are_opened),
+        cmocka_unit_test(read_has_a_ceiling),      cmocka_unit_test(read_of_unknown_size),
+        cmocka_unit_test(mkdirs_makes_all_levels), cmocka_unit_test(rename_and_remove),
+        cmocka_unit_test(bytes_of_a_folder),       cmocka_unit_test(sweep_takes_only_temporaries),
+        cmocka_unit_test(lock_is_for_one),         cmocka_unit_test(only_regular_files_are_opened),
     };
     return cmocka_run_group_tests(test, setup, teardown);
 }

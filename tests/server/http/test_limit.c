@@ -293,11 +293,17 @@ static void test_carry_none(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_requests),   cmocka_unit_test(test_tokens),
-        cmocka_unit_test(test_held), cmocka_unit_test(test_at_once),    cmocka_unit_test(test_backwards),
-        cmocka_unit_test(test_no_rule),    cmocka_unit_test(test_text),
-        cmocka_unit_test(test_never),      cmocka_unit_test(test_used_without_reserve),
-        cmocka_unit_test(test_texts),      cmocka_unit_test(test_carry),
+        cmocka_unit_test(test_requests),
+        cmocka_unit_test(test_tokens),
+        cmocka_unit_test(test_held),
+        cmocka_unit_test(test_at_once),
+        cmocka_unit_test(test_backwards),
+        cmocka_unit_test(test_no_rule),
+        cmocka_unit_test(test_text),
+        cmocka_unit_test(test_never),
+        cmocka_unit_test(test_used_without_reserve),
+        cmocka_unit_test(test_texts),
+        cmocka_unit_test(test_carry),
         cmocka_unit_test(test_carry_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
