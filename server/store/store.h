@@ -31,8 +31,7 @@ struct store;
  * another process has it. ERR_EXISTS: the folder is somebody else's. ERR_CORRUPT: the database is
  * damaged, lost, or of another directory. Where it fails nothing was changed. */
 struct store *store_new(const char *dir, struct err *e);
-/* Whether the directory and the store's file lie where they were opened; the log hears of a change.
- * Where they do not, calls fail with ERR_BUSY: what is told is on the disk, and can be found. */
+/* Whether directory and store lie where they were opened; where not, calls fail with ERR_BUSY. */
 bool store_look_home(struct store *s);
 bool store_is_lost(const struct store *s); /* as it was last looked at */
 void store_free(struct store *s);
@@ -115,9 +114,7 @@ int store_job_get(struct store *s, const char *owner, const char *id, struct are
 int store_job_list(struct store *s, const char *owner, const struct store_page *page,
                    struct arena *a, struct job **out, size_t *n, bool *more, struct err *e);
 
-/* Of owners that have no key jobs and trainings stand still, as they are, until they have one
- * again. Said before anybody asks for one; has_key is called from any thread, under the store's
- * lock. */
+/* Of owners without a key jobs and trainings stand still. has_key: any thread, under a lock. */
 void store_keys(struct store *s, bool (*has_key)(void *ctx, const char *owner), void *ctx);
 bool store_has_key(const struct store *s, const char *owner);
 
