@@ -97,19 +97,24 @@ static int parse_factors(const struct json *v, const char *key, int n, double *o
     return 0;
 }
 
-static int old_context(const struct json *v, bool must, struct config_rope *r, struct err *e)
+/* It stands beside the scaling in older files, in it in later ones; the former has the word, and so
+ * has what Phi-3's class takes for it. */
+static int old_context(const struct config *c, const struct json *root, const struct json *v,
+                       int64_t *n, struct err *e)
 {
     const char *key = "original_max_position_embeddings";
-    return must ? json_get_int(v, key, 1, INT32_MAX, &r->original_max_pos, e)
-                : json_opt_int(v, key, 1, INT32_MAX, &r->original_max_pos, e);
+    if (json_opt_int(v, key, 1, INT32_MAX, n, e))
+        return -1;
+    if (config_traits_of(c)->obeys & OBEYS_OLD_LONGROPE)
+        *n = 4096;
+    return json_opt_int(root, key, 1, INT32_MAX, n, e);
 }
 
 static int parse_llama3(struct config_rope *r, const struct json *v, struct err *e)
 {
     if (positive(v, "factor", true, &r->factor, e) ||
         positive(v, "low_freq_factor", true, &r->low_freq_factor, e) ||
-        positive(v, "high_freq_factor", true, &r->high_freq_factor, e) ||
-        old_context(v, true, r, e))
+        positive(v, "high_freq_factor", true, &r->high_freq_factor, e))
         return -1;
     if (r->high_freq_factor <= r->low_freq_factor)
         return json_err(v, e, ERR_BAD_INPUT, "high_freq_factor must be above low_freq_factor");
@@ -119,7 +124,7 @@ static int parse_llama3(struct config_rope *r, const struct json *v, struct err 
 static int parse_yarn(struct config_rope *r, const struct json *v, struct err *e)
 {
     r->beta_fast = 32, r->beta_slow = 1, r->truncate = true;
-    if (positive(v, "factor", true, &r->factor, e) || old_context(v, false, r, e) ||
+    if (positive(v, "factor", true, &r->factor, e) ||
         positive(v, "beta_fast", false, &r->beta_fast, e) ||
         positive(v, "beta_slow", false, &r->beta_slow, e) ||
         json_opt_num(v, "mscale", &r->mscale, e) ||
@@ -130,20 +135,17 @@ static int parse_yarn(struct config_rope *r, const struct json *v, struct err *e
     return 0;
 }
 
-/* The old context stands beside the scaling in older files, in it in later ones. When it is told,
- * the factor is the ratio of the contexts, whatever `factor` says. */
-static int parse_longrope(struct config *c, const struct json *root, const struct json *v,
-                          struct err *e)
+/* The factor is the ratio of the contexts where none is told. */
+static int parse_longrope(struct config *c, const struct json *v, struct err *e)
 {
     struct config_rope *r = &c->rope;
     r->n_factor = (int)(c->d_head * r->partial) / 2;
-    if (positive(v, "factor", false, &r->factor, e) || old_context(v, false, r, e) ||
-        old_context(root, false, r, e) ||
+    if (positive(v, "factor", false, &r->factor, e) ||
         positive(v, "attention_factor", false, &r->attention_factor, e) ||
         parse_factors(v, "short_factor", r->n_factor, r->short_factor, e) ||
         parse_factors(v, "long_factor", r->n_factor, r->long_factor, e))
         return -1;
-    if (r->original_max_pos)
+    if (r->original_max_pos && r->factor <= 0)
         r->factor = (double)c->max_pos / (double)r->original_max_pos;
     else if (r->factor <= 0 && r->attention_factor <= 0)
         return json_err(v, e, ERR_BAD_INPUT, "factor is missing");
@@ -154,6 +156,9 @@ static int parse_scaling(struct config *c, const struct json *root, const struct
                          struct err *e)
 {
     struct config_rope *r = &c->rope;
+    bool has_old = r->kind == ROPE_LLAMA3 || r->kind == ROPE_YARN || r->kind == ROPE_LONGROPE;
+    if (has_old && old_context(c, root, v, &r->original_max_pos, e))
+        return -1;
     switch (r->kind) {
     case ROPE_DEFAULT:
         return 0;
@@ -168,7 +173,7 @@ static int parse_scaling(struct config *c, const struct json *root, const struct
     case ROPE_YARN:
         return parse_yarn(r, v, e);
     case ROPE_LONGROPE:
-        return parse_longrope(c, root, v, e);
+        return parse_longrope(c, v, e);
     case ROPE_PROPORTIONAL:
         return positive(v, "factor", false, &r->factor, e);
     }
@@ -250,7 +255,7 @@ static int parse_growth(struct config *c, const struct json *root, const struct 
     if (!v->node)
         return json_err(root, e, ERR_BAD_INPUT, "rope_parameters is missing");
     return json_get_num(v, "llama_4_scaling_beta", &c->query_growth, e) ||
-                   old_context(v, false, &c->rope, e)
+                   old_context(c, v, v, &c->rope.original_max_pos, e)
                ? -1
                : 0;
 }
@@ -275,6 +280,9 @@ int config_rope_parse(struct config *c, const struct json *root, struct err *e)
         json_opt(root, "rope_scaling", JSON_OBJECT, &v, e) ||
         json_opt(root, "rope_parameters", JSON_OBJECT, &v, e))
         return -1;
+    if ((t->obeys & OBEYS_CLAMP) &&
+        !v.node) /* gpt-oss: its class would scale by a yarn of its own */
+        return json_err(root, e, ERR_UNSUPPORTED, "rope_parameters is missing");
     if ((t->obeys & OBEYS_GEMMA4) && begin_gemma4(c, &v, e))
         return -1;
     if ((t->obeys & OBEYS_LOCAL_ROPE) && parse_by_type(c, &v, e))

@@ -111,6 +111,12 @@ static void test_rope_parameters(void **state)
               "\"longrope\",\"short_factor\":[1,1,1,2],\"long_factor\":[4,5,6,7]}}");
     assert_true(c.rope.kind == ROPE_LONGROPE && c.rope.factor == 4 && c.rope.n_factor == 4);
     assert_true(c.rope.short_factor[3] == 2 && c.rope.long_factor[0] == 4);
+    c = parse("{" LLAMA ",\"original_max_position_embeddings\":16,\"rope_scaling\":{\"type\":"
+              "\"longrope\",\"factor\":3,\"short_factor\":[1,1,1,2],\"long_factor\":[4,5,6,7]}}");
+    assert_true(c.rope.factor == 3 && c.rope.original_max_pos == 16);
+    c = parse("{" LLAMA ",\"original_max_position_embeddings\":16,\"rope_scaling\":{\"type\":"
+              "\"yarn\",\"factor\":4,\"original_max_position_embeddings\":32}}");
+    assert_int_equal(c.rope.original_max_pos, 16);
     c = parse("{" LLAMA ",\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4,\"mscale\":0.5}}");
     assert_true(c.rope.beta_fast == 32 && c.rope.beta_slow == 1 && c.rope.truncate);
     assert_true(c.rope.mscale == 0.5 && c.rope.original_max_pos == 0);
@@ -322,12 +328,14 @@ static void test_mistral4(void **state)
     assert_true(c.d_shared == 2048 && c.has_experts[0] && c.route_scale == 1);
 }
 
+#define TURNED ",\"rope_parameters\":{\"rope_type\":\"default\"}"
+
 /* Faults: a default of gpt-oss' class, a bound of its gates that is not read. */
 static void test_gpt_oss(void **state)
 {
     (void)state;
     struct config c =
-        parse("{\"architectures\":[\"GptOssForCausalLM\"],\"num_key_value_heads\":2," SIZES
+        parse("{\"architectures\":[\"GptOssForCausalLM\"],\"num_key_value_heads\":2," SIZES TURNED
               ",\"num_local_experts\":6,\"quantization_config\":{\"quant_method\":\"mxfp4\","
               "\"modules_to_not_convert\":[\"lm_head\"]}}");
     assert_true(c.family == FAMILY_GPT_OSS && c.n_expert == 6 && c.n_top == 4 && c.normalises_top);
@@ -335,7 +343,7 @@ static void test_gpt_oss(void **state)
     assert_true(c.has_qkv_bias && c.has_o_bias && c.d_head == 64 && c.rope.theta == 150000);
     assert_true(c.window == 128 && c.slides[0] && !c.slides[1] && c.slides[2]);
     assert_int_equal(c.packing.method, PACKING_MXFP4);
-    c = parse("{\"architectures\":[\"GptOssForCausalLM\"],\"num_key_value_heads\":2," SIZES
+    c = parse("{\"architectures\":[\"GptOssForCausalLM\"],\"num_key_value_heads\":2," SIZES TURNED
               ",\"swiglu_limit\":3.5,\"swiglu_alpha\":2,\"attention_bias\":false}");
     assert_true(c.swiglu_limit == 3.5 && c.swiglu_alpha == 2 && !c.has_qkv_bias && !c.has_o_bias);
 }
@@ -628,6 +636,8 @@ static const struct refused {
      "config.json: rope_scaling.type: 'mrope' is not supported; default, linear, dynamic, "
      "llama3, yarn and longrope are"},
     {"{" LLAMA ",\"rope_scaling\":{\"type\":\"linear\"}}", "rope_scaling: factor is missing"},
+    {"{\"architectures\":[\"GptOssForCausalLM\"],\"num_key_value_heads\":2," SIZES "}",
+     "rope_parameters is missing"},
     {"{" LLAMA ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":\"8\"}}",
      "config.json: rope_scaling.factor: expected a number, found a string"},
     {"{" LLAMA ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":0}}",
