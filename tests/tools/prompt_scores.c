@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What models make of a text, many of them one after the other, in f32 and on one thread, or by so
+ * many ranks.
+ *
+ *     prompt_scores [RANKS] <lines >answers
+ *
+ * A line is a directory and the text's tokens: "DIR 5 7 9". The answer is "ok" and the
+ * log-probability of each token behind the first, or "no" and why the model is refused.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/mem.h"
+#include "engine/graph/passes.h"
+#include "engine/run/runner.h"
+#include "engine/serve/resident.h"
+
+enum { TEXT_MAX = 512 };
+
+struct text {
+    int32_t id[TEXT_MAX];
+    int64_t n;
+};
+
+static double score_of(const float *row, int64_t n, int32_t id)
+{
+    double most = -INFINITY, sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        most = row[i] > most ? row[i] : most;
+    for (int64_t i = 0; i < n; i++)
+        sum += exp((double)row[i] - most);
+    return (double)row[id] - most - log(sum);
+}
+
+/* The device is a CPU: its rows are read where they are. */
+static int say(const struct resident *r, const struct text *t, struct err *e)
+{
+    struct runner_options o = {
+        .cap = {[DIM_TOK] = t->n, [DIM_OUT] = t->n, [DIM_SEQ] = 1, [DIM_GROUP] = 1},
+        .n_cell = (t->n + K_CELL - 1) / K_CELL,
+        .n_feed = t->n,
+        .passes = PASS_ALL,
+        .output = MODEL_LOGITS};
+    struct op_view out;
+    struct runner *runner = runner_new(r->model, &o, r->stream, e);
+    int rc = runner ? runner_feed(runner, t->id, t->n, 0, t->n, &out, e) : -1;
+    if (!rc)
+        printf("ok");
+    for (int64_t i = 0; !rc && i + 1 < t->n; i++)
+        printf(" %.9g", score_of(out.p + i * out.ld, out.shape.cols, t->id[i + 1]));
+    runner_free(runner);
+    return rc;
+}
+
+static void answer(const char *dir, const struct text *t, int tp)
+{
+    struct resident r = {0};
+    struct resident_options o = {.dir = dir,
+                                 .tp = tp,
+                                 .load = {.quantize = "f32",
+                                          .kv_type = "f32",
+                                          .compute = "exact",
+                                          .threads = 1,
+                                          .device = "cpu",
+                                          .kernels = "auto"}};
+    struct err e = ERR_INIT;
+    if (resident_init(&r, &o, &e) || say(&r, t, &e))
+        printf("no %s", e.msg);
+    printf("\n");
+    fflush(stdout);
+    resident_release(&r);
+}
+
+int main(int argc, char **argv)
+{
+    static char line[1 << 16];
+    while (fgets(line, sizeof line, stdin)) {
+        struct text t = {.n = 0};
+        char *at = NULL, *dir = strtok_r(line, " \n", &at);
+        for (char *w; dir && t.n < TEXT_MAX && (w = strtok_r(NULL, " \n", &at));)
+            t.id[t.n++] = atoi(w);
+        if (t.n)
+            answer(dir, &t, argc > 1 ? atoi(argv[1]) : 1);
+    }
+    return 0;
+}
