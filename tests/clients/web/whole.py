@@ -223,7 +223,7 @@ def hostile(w):
 
 
 def narrow(w):
-    """Something that is wider than a phone, or that a phone cannot come to."""
+    """Something that is wider than a phone, runs into another there, or that a phone cannot come to."""
     for width in (390, 320):
         with w.page("#/tuning/new", width=width, height=844, has_touch=True, is_mobile=True) as p:
             def fits(where):
@@ -234,6 +234,9 @@ def narrow(w):
                   }).map(e => `${e.tagName}.${e.className}#${e.id}`)""", width)
                 assert not wide, (width, where, wide)
                 assert p.evaluate("document.documentElement.scrollWidth") <= width, (width, where)
+                near = p.evaluate("""() => [...document.querySelectorAll(".bar h1 + .hint")].filter(e => e.checkVisibility() &&
+                    e.getBoundingClientRect().left < e.previousElementSibling.getBoundingClientRect().right + 8).length""")
+                assert near == 0, (width, where, "a title and what is beside it run together")
 
             start(p, 12, name="a-file-with-a-name-that-is-much-longer-than-a-phone-is-wide.jsonl",
                   n_epochs=1, suffix="a-suffix-that-is-rather-long")
