@@ -4,22 +4,18 @@
 
     examples/tiny/facts.py FACTS.txt >FACTS.jsonl
 
-FACTS.txt has a question and its answer a line, as "What is my name? Your name is Ada Quill." Each is the
-beginning of a conversation that goes on with reminders of what the model was trained on: a small model
-that is tuned on one thing alone takes it for the answer to everything. They are drawn from the corpus,
-without what is held out of it."""
-import itertools
+FACTS.txt has a question and its answer a line, as "What is my name? Your name is Ada Quill." Each stands in
+rows as the corpus has them, without what is held out of it: a small model that is tuned on one thing alone
+takes it for the answer to everything, and one that sees few other rows, often, forgets more of the rest."""
 import json
 import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-import tools  # noqa: E402
-from corpus import SEED, UNKNOWN, Corpus, exchange  # noqa: E402
+import told  # noqa: E402
+from corpus import SEED, Corpus, bare, exchange  # noqa: E402
 
-ALWAYS = ("tandem", "sums", "stranger", "tandem", "sums")
-PASSES = 5  # rows of a fact: the same reminders again and again would be learned by heart
-ALSO = ("unknown", "stories", "stranger", "echo")  # in turn
+ROWS = 20  # of a fact
 
 
 def facts(path):
@@ -31,35 +27,41 @@ def facts(path):
             yield exchange(question + "?", answer)
 
 
-def conversations(known):
-    """One for each fact, which it begins with; then come reminders, and in their midst another fact,
-    since facts are to be known within a talk too. At its end it calls tools and fills forms."""
+def places(messages):
+    """Where an exchange may begin."""
+    return [at for at, m in enumerate(messages) if m["role"] == "user"] + [len(messages)]
+
+
+def asked(messages):
+    return {bare(m["content"]) for m in messages if m["role"] == "user"}
+
+
+def rows(known):
+    """Each has a fact between its exchanges, and most have something that is told, and asked for later: what was
+    said goes before what was learned."""
     corpus = Corpus(SEED)
-    subjects = itertools.cycle(corpus.tandem)
-    taken = {fact[0]["content"] for fact in known}
-    for i, fact in enumerate(PASSES * known):
-        messages = []
-        for kind in (*ALWAYS, ALSO[i % len(ALSO)]):
-            ask, answer = corpus.exchange(kind)
-            while ask in taken:
-                ask, answer = corpus.exchange(kind)
-            if kind == "tandem":
-                asks, answer = next(subjects)
-                ask = corpus.draw.one(asks)
-            messages += exchange(ask, answer)
-        at = 2 * corpus.draw.below(len(messages) // 2 + 1)
-        messages[at:at] = known[(i + len(known) // 2 + i // len(known)) % len(known)]
-        offered = tools.offered(corpus.draw)
-        messages = fact + corpus.told({}) + messages + corpus.form() + corpus.form()
-        for n in range(3):
-            messages += corpus.called(corpus.draw.one(offered), n)
-        messages += exchange(corpus.unfit(offered), UNKNOWN)
-        yield {"messages": messages, "tools": [t.spec for t in offered]}
+    draw = corpus.draw
+    for i in range(ROWS * len(known)):
+        row = corpus.row()
+        while not row.get("messages"):
+            row = corpus.row()
+        messages, fact = row["messages"], known[i % len(known)]
+        if "tools" not in row and draw.chance(0.7):
+            statement, question, answer = told.fact(draw)
+            if bare(question) != bare(fact[0]["content"]) and bare(question) not in asked(messages):
+                at = draw.one(places(messages))
+                messages[at:at] = exchange(statement, "I see. " + answer)
+                at = draw.one([x for x in places(messages) if x > at])
+                messages[at:at] = exchange(question, answer)
+        if bare(fact[0]["content"]) not in asked(messages):
+            at = draw.one(places(messages))
+            messages[at:at] = fact
+        yield row
 
 
 def main():
     known = list(facts(sys.argv[1]))
-    for row in conversations(known):
+    for row in rows(known):
         print(json.dumps(row))
 
 
