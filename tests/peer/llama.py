@@ -23,15 +23,15 @@ import time
 CASES = ("prompt", "one", "together")
 
 
-def parse():
-    p = argparse.ArgumentParser(description="llama.cpp beside tandem bench engine")
+def parse(peer, cases):
+    p = argparse.ArgumentParser(description=f"{peer} beside tandem bench engine")
     p.add_argument("files", nargs="+")
     p.add_argument("--tandem")
     p.add_argument("--with", dest="more", action="append", default=[])
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--threads", type=int, default=os.cpu_count())
-    p.add_argument("--case", default=",".join(CASES))
-    p.add_argument("--alone", action="store_true", help="measure llama.cpp once, in this process")
+    p.add_argument("--case", default=",".join(cases))
+    p.add_argument("--alone", action="store_true", help=f"measure {peer} once, in this process")
     return p.parse_args()
 
 
@@ -101,24 +101,29 @@ def told(name, values, base):
     return mid
 
 
-def main():
-    a = parse()
-    if a.alone:
-        print(json.dumps(measure(a.files[0], a.case, a.threads)))
-        return
+def compare(a, peer, script):
+    """The lines of each file and case; with --alone the script measures the peer once."""
     kinds = ["", *a.more] if a.tandem else []
     for path in a.files:
         for case in a.case.split(","):
-            peer, ours = [], {k: [] for k in kinds}
+            theirs, ours = [], {k: [] for k in kinds}
             for _ in range(a.rounds):
-                peer.append(run([sys.executable, __file__, path, "--alone", "--case", case,
-                                 "--threads", str(a.threads)]))
+                theirs.append(run([sys.executable, script, path, "--alone", "--case", case,
+                                   "--threads", str(a.threads)]))
                 for k in kinds:
                     ours[k].append(tandem(a, path, case, k))
             print(f"{os.path.basename(path)}, {case}")
-            base = told("llama.cpp", peer, None)
+            base = told(peer, theirs, None)
             for k in kinds:
                 told(f"tandem {k}", ours[k], base)
+
+
+def main():
+    a = parse("llama.cpp", CASES)
+    if a.alone:
+        print(json.dumps(measure(a.files[0], a.case, a.threads)))
+        return
+    compare(a, "llama.cpp", __file__)
 
 
 if __name__ == "__main__":
