@@ -384,6 +384,28 @@ static void a_run_allocates_nothing(void **state)
     tiny_release(&t);
 }
 
+/* Faults: a band that does not lie behind its layer's boxes; two that touch in one shade. */
+static void check_bands(const char *svg, int32_t n_layer)
+{
+    char shade[8], last[8] = "";
+    int32_t n = 0;
+    int y, text_y, layer;
+    for (const char *at = svg; (at = strstr(at, "<rect x=\"0\" y=\"")); at++) {
+        if (sscanf(at,
+                   "<rect x=\"0\" y=\"%d\" width=\"%*d\" height=\"%*d\" fill=\"%7[^\"]\"/>"
+                   "<text x=\"8\" y=\"%d\">layer %d",
+                   &y, shade, &text_y, &layer) != 4)
+            fail_msg("%.100s", at);
+        char box[32];
+        snprintf(box, sizeof box, "y=\"%d\" width=\"", y + 2);
+        assert_true(strstr(at, box) && text_y == y + 16 && layer == n);
+        assert_string_not_equal(shade, last);
+        memcpy(last, shade, sizeof last);
+        n++;
+    }
+    assert_true(n == n_layer && n > 2);
+}
+
 /* Faults: a format that is not what it says; a parameter that an op does not name. */
 static void every_format_prints(void **state)
 {
@@ -404,6 +426,8 @@ static void every_format_prints(void **state)
         assert_good(buf_check(&out, "a graph", &e), &e);
         assert_non_null(strstr(out.data, begins[i]));
         assert_non_null(strstr(out.data, "linear"));
+        if (i == 3)
+            check_bands(out.data, m->cfg.n_layer);
         for (int32_t k = 0; i == 0 && k < m->n_param; k++)
             if (strstr(m->param[k].name, "norm") && !strstr(out.data, m->param[k].name))
                 fail_msg("nothing reads %s", m->param[k].name);

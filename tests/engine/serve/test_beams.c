@@ -518,6 +518,37 @@ static void what_cannot_be_had(void **state)
     engine_free(g);
 }
 
+/* Fault: what all of the memory could not hold is to come again later, for ever, or what it just
+ * holds is refused. */
+static void the_longest_that_fits(void **state)
+{
+    (void)state;
+    struct engine *g = start("llama_plain", (struct engine_options){.max_seqs = 12});
+    int64_t cell = (int64_t)model_kv_token_bytes(engine_resident(g)->model) * K_CELL;
+    engine_free(g);
+    read_all("llama_plain");
+    struct search *s = &all[0];
+    int64_t most = s->req[0].n_prompt + s->params.max_new;
+    int64_t need = 2 * ((most + K_CELL - 1) / K_CELL + 1);
+    s->width = 2;
+    ready(s, s->req[0].n_prompt);
+    for (int64_t lacks = 0; lacks < 2; lacks++) {
+        g = start("llama_plain",
+                  (struct engine_options){.max_seqs = 12, .kv_bytes = cell * (need + 1 - lacks)});
+        if (lacks) {
+            refused(g, s, ERR_TOO_LARGE, "keys and values of 2 texts");
+        } else {
+            ask(g, s);
+            for (int64_t i = 0; i < s->width; i++) {
+                answer_wait(s->answer[i]);
+                answer_unref(s->answer[i]);
+            }
+        }
+        nothing_is_held(g);
+        engine_free(g);
+    }
+}
+
 static int nothing_is_left(void **state)
 {
     (void)state;
@@ -535,6 +566,7 @@ int main(void)
         cmocka_unit_test(searches_of_adapters),
         cmocka_unit_test(one_that_leaves_takes_all),
         cmocka_unit_test(what_cannot_be_had),
+        cmocka_unit_test(the_longest_that_fits),
     };
     return cmocka_run_group_tests(tests, NULL, nothing_is_left);
 }
