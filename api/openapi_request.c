@@ -77,7 +77,6 @@ static const char *hint_type(json_type type)
     return type == JSON_TRUE      ? "boolean"
            : type == JSON_STRING  ? "string"
            : type == JSON_INTEGER ? "integer"
-           : type == JSON_REAL    ? "number"
            : type == JSON_ARRAY   ? "[]any"
                                   : "object";
 }

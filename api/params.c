@@ -207,15 +207,16 @@ static bool is_of(const json_t *v, json_type type)
 {
     return type == JSON_TRUE      ? json_is_boolean(v)
            : type == JSON_INTEGER ? json_is_integer(v)
-           : type == JSON_REAL    ? json_is_number(v)
                                   : json_typeof(v) == type;
 }
 
 static int read_hint(struct api_reader *r, const struct param_row *row, const json_t *v)
 {
-    static const char *const name[] = {
-        [JSON_TRUE] = "a boolean", [JSON_STRING] = "a string", [JSON_INTEGER] = "an integer",
-        [JSON_REAL] = "a number",  [JSON_ARRAY] = "an array",  [JSON_OBJECT] = "an object"};
+    static const char *const name[] = {[JSON_TRUE] = "a boolean",
+                                       [JSON_STRING] = "a string",
+                                       [JSON_INTEGER] = "an integer",
+                                       [JSON_ARRAY] = "an array",
+                                       [JSON_OBJECT] = "an object"};
     if (!is_of(v, row->type))
         return param_type(r, row->name, name[row->type], v);
     return params_ignore(r, row->name);
