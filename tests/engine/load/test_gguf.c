@@ -246,7 +246,7 @@ static void test_parts(void **state)
     test_dir_free(dir);
 }
 
-/* Fault: a file that ends early is opened. */
+/* Faults: a file that ends early is opened; a count that is not there is believed. */
 static void test_cut(void **state)
 {
     (void)state;
@@ -256,13 +256,14 @@ static void test_cut(void **state)
     assert_non_null(f);
     size_t n = fread(bytes, 1, sizeof bytes, f);
     fclose(f);
-    for (size_t cut = 4; cut <= n; cut += cut + 97 < n ? 97 : 1) {
+    for (size_t cut = 4; cut <= n; cut += cut >= 64 && cut + 97 < n ? 97 : 1) {
         struct err e = ERR_INIT;
         char path[512];
         put_file(dir, "m.gguf", bytes, cut);
         snprintf(path, sizeof path, "%s/m.gguf", dir);
         struct gguf *g = gguf_open(path, &e);
         assert_true(g != NULL || strstr(e.msg, "m.gguf: "));
+        assert_true(cut < 8 || cut >= 16 || strstr(e.msg, "m.gguf: tensors at byte 8"));
         assert_true(g == NULL || cut + 32 > n);
         gguf_close(g);
     }
