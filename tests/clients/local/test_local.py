@@ -274,6 +274,13 @@ def bench_train():
         p = run("bench", "train", MODEL, "--length", 32, "--rows", 2, "--steps", 2, "--json", *words)
         got = json.loads(p.stdout) if p.returncode == 0 else {}
         expect(f"bench train {words}", got.get("tokens_per_s", 0) > 0 and got["gflops"] > 0, p)
+    calls = []
+    for steps in (1, 2):  # the profile is of these, and not of the step before them
+        p = run("bench", "train", MODEL, "--length", 32, "--rows", 2, "--steps", steps, "--profile")
+        table = p.stderr[p.stderr.find("calls"):].splitlines()[1:]
+        calls.append({row.split()[0]: int(row.split()[1]) for row in table})
+    both = calls[0].keys() & calls[1].keys()
+    expect("bench train, its profile", both and all(calls[1][k] == 2 * calls[0][k] for k in both), p)
 
 
 def bench_beside():
