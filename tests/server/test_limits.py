@@ -3,8 +3,10 @@
 """What one key may have of what is everybody's: jobs, adapters, texts at once, tokens. Catches: 600 jobs
 or 64 adapters of one key that leave nothing to another; a refusal that does not say which limit it is; a
 limit of tokens that runs into debt; a time to come back that is not true; bodies of one key that leave no memory
-to another's; files whose number has no end since they hold nothing."""
+to another's; files whose number has no end since they hold nothing; an address that may have another part of the
+connections than the documents say."""
 import contextlib
+import http.client
 import pathlib
 import select
 import socket
@@ -208,6 +210,22 @@ def bodies_that_come_slowly(model, *options):
         assert said.startswith(b"HTTP/1.1 400 "), said  # it was read
 
 
+def connections_of_an_address(model):
+    """Three quarters of them all; one more is closed without an answer."""
+    with Tandem(model, "--http-threads", 1, "--max-connections", 40) as s, contextlib.ExitStack() as opened:
+        s.wait_idle()
+        n = 0
+        while n < 40:
+            c = opened.enter_context(contextlib.closing(http.client.HTTPConnection("127.0.0.1", s.port, timeout=60)))
+            try:
+                c.request("GET", "/health")
+                assert c.getresponse().read()
+            except (ConnectionError, http.client.HTTPException):
+                break
+            n += 1
+    assert n == 30, n
+
+
 cases = Cases()
 with scratch() as tmp:
     (tmp / "keys").write_text(KEYS, encoding="utf-8")
@@ -236,4 +254,5 @@ with scratch() as tmp:
         cases.run("models that jobs made", lambda: models_that_jobs_made(server))
     with Tandem(tmp / "tiny", *own) as server:
         cases.run("nor when the server starts again", lambda: results_answer(server))
+    cases.run("connections of one address", lambda: connections_of_an_address(tmp / "tiny"))
 raise SystemExit(cases.end())
