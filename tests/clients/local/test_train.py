@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`tandem train`: learns from a file, goes on after a kill with the same numbers, names the line
 that is wrong; and the same from random weights. Catches: a resumed training that differs from a
-straight one, a loss that does not fall, a config file that is not read, a bad file that trains all
-the same; a pre-training that needs or uses the shape's own weights, is not that of its seed, begins
+straight one, a signal that does not stop it behind a step, a loss that does not fall, a config file
+that is not read, a bad file that trains all the same; a pre-training that needs or uses the shape's own weights, is not that of its seed, begins
 with other numbers when it goes on, or leaves a model that does not say what it learned; a file that
 somebody else put where the training writes, and that goes."""
 import json
@@ -77,6 +77,18 @@ def straight_and_killed(tmp):
     expect("killed = straight", p.returncode == 0 and got == want, p)
     a, b = (tmp / d / "adapter/adapter_model.safetensors" for d in ("straight", "killed"))
     expect("the same adapter", a.read_bytes() == b.read_bytes(), p)
+
+
+def stopped(tmp):
+    """By a signal: behind a whole step, with a state to go on from, and it says so."""
+    words = [TANDEM, "train", str(config(tmp, "stopped", epochs=5000, **{"checkpoint-steps": 10000}))]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as q:
+        while q.poll() is None and not ((tmp / "stopped/steps.csv").exists() and losses(tmp, "stopped")):
+            time.sleep(0.01)
+        q.send_signal(signal.SIGTERM)
+        text = q.stderr.read()
+    cases.check("stopped by a signal", q.returncode == 0 and "stopped behind step" in text
+                and any((tmp / "stopped/checkpoints").iterdir()), f"status {q.returncode}: {text[-500:]}")
 
 
 def tandem(*words):
@@ -186,6 +198,7 @@ def main():
         tmp = pathlib.Path(name)
         write_rows(tmp / "rows.jsonl")
         straight_and_killed(tmp)
+        stopped(tmp)
         merged(tmp)
         from_nothing(tmp)
         bad_input(tmp)
