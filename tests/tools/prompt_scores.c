@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "engine/base/mem.h"
+#include "engine/base/num.h"
 #include "engine/graph/passes.h"
 #include "engine/run/runner.h"
 #include "engine/serve/resident.h"
@@ -74,16 +75,40 @@ static void answer(const char *dir, const struct text *t, int tp)
     resident_release(&r);
 }
 
+static int64_t number(const char *text)
+{
+    struct err e = ERR_INIT;
+    int64_t v;
+    if (num_int(text, 0, INT32_MAX, &v, &e)) {
+        fprintf(stderr, "%s\n", e.msg);
+        exit(2);
+    }
+    return v;
+}
+
+/* The next word of a line; NULL: there is none. */
+static char *word(char **at)
+{
+    char *begin = *at + strspn(*at, " \n");
+    if (!*begin)
+        return NULL;
+    char *end = begin + strcspn(begin, " \n");
+    *at = *end ? end + 1 : end;
+    *end = 0;
+    return begin;
+}
+
 int main(int argc, char **argv)
 {
     static char line[1 << 16];
+    int tp = argc > 1 ? (int)number(argv[1]) : 1;
     while (fgets(line, sizeof line, stdin)) {
         struct text t = {.n = 0};
-        char *at = NULL, *dir = strtok_r(line, " \n", &at);
-        for (char *w; dir && t.n < TEXT_MAX && (w = strtok_r(NULL, " \n", &at));)
-            t.id[t.n++] = atoi(w);
+        char *at = line, *dir = word(&at);
+        for (char *w; dir && t.n < TEXT_MAX && (w = word(&at));)
+            t.id[t.n++] = (int32_t)number(w);
         if (t.n)
-            answer(dir, &t, argc > 1 ? atoi(argv[1]) : 1);
+            answer(dir, &t, tp);
     }
     return 0;
 }

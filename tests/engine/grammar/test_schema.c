@@ -246,9 +246,9 @@ static void test_negated(void **state)
     for (int i = 0; i < 12; i++) {
         size_t n = strlen(many);
         snprintf(many + n, sizeof many - n,
-                 "%s{\"type\": \"object\", \"required\": [\"a%d\", \"b%d\"]}", i ? ", " : "", i, i);
+                 "{\"type\": \"object\", \"required\": [\"a%d\", \"b%d\"]}%s", i, i,
+                 i < 11 ? ", " : "]}}");
     }
-    strcat(many, "]}}");
     check(many, "+1~+\"x\"~-{\"a0\":1,\"b0\":1}~-{\"a11\":1,\"b11\":1}");
     /* what our own keywords are called is no text that a client can write */
     check("{\"\\u0001forbid\": 3, \"\\u0001and\": 3, \"\\u0001values\": [1], \"const\": 1}", "+1");

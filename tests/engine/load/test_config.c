@@ -11,8 +11,6 @@
 #include "engine/load/config.h"
 #include "tests/lib/test.h"
 
-#include <math.h>
-
 #define LLAMA                                                                                      \
     "\"architectures\":[\"LlamaForCausalLM\"],\"vocab_size\":100,\"hidden_size\":48,"              \
     "\"intermediate_size\":80,\"num_hidden_layers\":3,\"num_attention_heads\":6,"                  \

@@ -222,6 +222,8 @@ def random_blocks(rng, kind, rows, cols):
         b[:, 0:2] = scale.view(np.uint8)
         if kind in (KIND.Q4_1, KIND.Q5_1, KIND.Q4_K):
             b[:, 2:4] = scale.view(np.uint8)
+        if kind == KIND.Q8_0:  # whose makers write no -128
+            b[:, 2:][b[:, 2:] == 0x80] = 0x81
     return b.reshape(rows, -1)
 
 
