@@ -663,8 +663,9 @@ static void leave(struct world *w, const char *folder, const char *name)
     free(path);
 }
 
-/* Faults: a tuned model that is gone after a restart; one that stays in its folder for ever since a
- * server was killed between its row and its files; a folder that goes and was somebody else's. */
+/* Faults: a tuned model that is gone after a restart, or of another base and not said to be; one
+ * that stays in its folder for ever since a server was killed between its row and its files; a
+ * folder that goes and was somebody else's. */
 static void tuned_models_come_back(void **state)
 {
     struct world *w = *state;
@@ -690,6 +691,23 @@ static void tuned_models_come_back(void **state)
     struct adapter *a = engine_adapter_get(w->engine, name);
     assert_non_null(a);
     adapter_unref(a);
+    jobs_end(w);
+    engine_end(w);
+    engine_begin(w);
+    struct err e = ERR_INIT;
+    sqlite3 *db;
+    char *path = jobs_path(w->dir, ".", "store.db");
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    free(path);
+    static const char other[] =
+        "UPDATE tuned SET fingerprint = iif(fingerprint LIKE '0%', 'f', '0') "
+        "|| substr(fingerprint, 2)";
+    assert_int_equal(sqlite3_exec(db, other, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+    jobs_begin(w);
+    assert_null(engine_adapter_get(w->engine, name));
+    assert_true(engine_adapter_why(w->engine, name, &e));
+    assert_non_null(strstr(e.msg, "was trained over the base"));
 }
 
 /* Fault: a tuned model that cannot be served here and is gone, or whose job never ends. */
