@@ -79,7 +79,7 @@ OLD  := $(call pkg,--max-version=1.0.9 libmicrohttpd && echo libmicrohttpd)
 NOTE := $(if $(OLD),$(OLD) $(call pkg,--modversion $(OLD)) has published faults: 1.0.10 is wanted)
 
 # ---- flags -------------------------------------------------------------------------------------
-HARDEN_release  := -D_FORTIFY_SOURCE=2 -fstack-protector-strong -fstack-clash-protection
+HARDEN_release  := -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3 -fstack-protector-strong -fstack-clash-protection $(if $(filter x86_64,$(shell uname -m)),-fcf-protection)
 CFLAGS_release  := -O2 -g1 -DNDEBUG
 CFLAGS_debug    := -O0 -g3
 CFLAGS_asan     := -O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all \
