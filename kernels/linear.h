@@ -150,26 +150,6 @@ static inline int64_t linear_nested_at(enum k_type type, int64_t o, int64_t i)
     return type == K_INT8K ? first + o : (first + o % 16) * 2 + o / 16;
 }
 
-static inline int64_t linear_int4k_at(int64_t o, int64_t i)
-{
-    return linear_nested_at(K_INT4K, o, i);
-}
-
-static inline int64_t linear_int5k_at(int64_t o, int64_t i)
-{
-    return linear_nested_at(K_INT5K, o, i);
-}
-
-static inline int64_t linear_int6k_at(int64_t o, int64_t i)
-{
-    return linear_nested_at(K_INT6K, o, i);
-}
-
-static inline int64_t linear_int8k_at(int64_t o, int64_t i)
-{
-    return linear_nested_at(K_INT8K, o, i);
-}
-
 /* Outputs [lo, lo + n) of a weight, as one of their own; lo is a panel's first. */
 static inline struct k_weight linear_part(const struct k_weight *w, int64_t lo, int64_t n)
 {
@@ -230,25 +210,20 @@ static inline float linear_nested_get(enum k_type type, const void *panel, int64
                         f16_to_f32(nested_dmin(type, block, o, in)));
 }
 
-static inline float linear_int4k_get(const void *panel, int64_t o, int64_t i)
-{
-    return linear_nested_get(K_INT4K, panel, o, i);
-}
-
-static inline float linear_int5k_get(const void *panel, int64_t o, int64_t i)
-{
-    return linear_nested_get(K_INT5K, panel, o, i);
-}
-
-static inline float linear_int6k_get(const void *panel, int64_t o, int64_t i)
-{
-    return linear_nested_get(K_INT6K, panel, o, i);
-}
-
-static inline float linear_int8k_get(const void *panel, int64_t o, int64_t i)
-{
-    return linear_nested_get(K_INT8K, panel, o, i);
-}
+#define LINEAR_NESTED(NAME, TYPE)                                                                  \
+    static inline int64_t linear_##NAME##_at(int64_t o, int64_t i)                                 \
+    {                                                                                              \
+        return linear_nested_at(TYPE, o, i);                                                       \
+    }                                                                                              \
+    static inline float linear_##NAME##_get(const void *panel, int64_t o, int64_t i)               \
+    {                                                                                              \
+        return linear_nested_get(TYPE, panel, o, i);                                               \
+    }
+LINEAR_NESTED(int4k, K_INT4K)
+LINEAR_NESTED(int5k, K_INT5K)
+LINEAR_NESTED(int6k, K_INT6K)
+LINEAR_NESTED(int8k, K_INT8K)
+#undef LINEAR_NESTED
 
 /* The lower one of a byte first. */
 static inline int linear_nibble(const void *panel, int64_t at)
