@@ -210,19 +210,19 @@ static inline float linear_nested_get(enum k_type type, const void *panel, int64
                         f16_to_f32(nested_dmin(type, block, o, in)));
 }
 
-#define LINEAR_NESTED(NAME, TYPE)                                                                  \
-    static inline int64_t linear_##NAME##_at(int64_t o, int64_t i)                                 \
+#define LINEAR_NESTED(AT, GET, TYPE)                                                               \
+    static inline int64_t AT(int64_t o, int64_t i)                                                 \
     {                                                                                              \
         return linear_nested_at(TYPE, o, i);                                                       \
     }                                                                                              \
-    static inline float linear_##NAME##_get(const void *panel, int64_t o, int64_t i)               \
+    static inline float GET(const void *panel, int64_t o, int64_t i)                               \
     {                                                                                              \
         return linear_nested_get(TYPE, panel, o, i);                                               \
     }
-LINEAR_NESTED(int4k, K_INT4K)
-LINEAR_NESTED(int5k, K_INT5K)
-LINEAR_NESTED(int6k, K_INT6K)
-LINEAR_NESTED(int8k, K_INT8K)
+LINEAR_NESTED(linear_int4k_at, linear_int4k_get, K_INT4K)
+LINEAR_NESTED(linear_int5k_at, linear_int5k_get, K_INT5K)
+LINEAR_NESTED(linear_int6k_at, linear_int6k_get, K_INT6K)
+LINEAR_NESTED(linear_int8k_at, linear_int8k_get, K_INT8K)
 #undef LINEAR_NESTED
 
 /* The lower one of a byte first. */
