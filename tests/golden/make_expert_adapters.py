@@ -27,6 +27,7 @@ import torch
 import transformers
 
 import make_models
+import peft_steps
 
 ATTENTION = ["q_proj", "v_proj"]
 APART = {"qwen3_moe": ["gate_proj", "up_proj", "down_proj"], "mixtral": ["w1", "w3", "w2"]}
@@ -56,7 +57,7 @@ def logits(model, prompt):
 def save(model, folder):
     shutil.rmtree(folder, ignore_errors=True)
     model.save_pretrained(folder)
-    make_models.clean_adapter(folder)
+    peft_steps.clean_adapter(folder)
 
 
 def file_name(name):
@@ -104,7 +105,7 @@ def apart(name, golden, tensors):
                                 metadata={"format": "pt"})
     peft.LoraConfig(r=rank, lora_alpha=5, target_modules=APART[name], task_type="CAUSAL_LM",
                     inference_mode=True).save_pretrained(folder)
-    make_models.clean_adapter(folder)
+    peft_steps.clean_adapter(folder)
     model = peft.PeftModel.from_pretrained(load(name), folder).eval()
     tensors["logits_apart"] = logits(model, golden["prompt"])
 

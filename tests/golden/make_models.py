@@ -51,6 +51,7 @@ import latent_models
 import later_models
 import moe_models
 import scan_models
+from peft_steps import clean_adapter
 
 OUT = pathlib.Path(__file__).resolve().parent / "models"
 ADAMW = dict(lr=2e-3, betas=(0.9, 0.999), eps=1e-8)
@@ -344,17 +345,6 @@ def make_tokenizer(folder, vocab):
     (folder / "generation_config.json").write_text(
         json.dumps({"bos_token_id": 1, "eos_token_id": 2, "do_sample": False}) + "\n")
     return t
-
-
-def clean_adapter(folder):
-    (folder / "README.md").unlink(missing_ok=True)
-    path = folder / "adapter_config.json"
-    config = json.loads(path.read_text())
-    config["base_model_name_or_path"] = None
-    for key, value in config.items():
-        if isinstance(value, list):
-            config[key] = sorted(value)
-    path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
 
 
 def lora_golden(name, seed, rows, folder):

@@ -19,20 +19,12 @@ from peft.optimizers import create_loraplus_optimizer
 from safetensors.torch import save_file
 from transformers.trainer_utils import neftune_post_forward_hook
 
+from peft_steps import loss_of
+
 HERE = pathlib.Path(__file__).parent
 MODEL, OUT = HERE / "models/llama_plain", HERE / "tricks"
 RATIO, DECAY = 4.0, 0.1
 NOISE = [(5.0, 7, 48), (0.5, 1, 64), (15.0, 300, 576)]
-
-
-def loss_of(model, rows):
-    total, n = 0.0, 0
-    for r in rows:
-        labels = torch.tensor(r["labels"])
-        logits = model(input_ids=torch.tensor([r["ids"]])).logits[0]
-        total = total + torch.nn.functional.cross_entropy(logits, labels, ignore_index=-100, reduction="sum")
-        n += int((labels != -100).sum())
-    return total / n
 
 
 def loraplus():

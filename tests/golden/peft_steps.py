@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What make_saved.py and make_dora.py have in common: adapters on models of tests/golden/models, trained by PEFT."""
+"""What scripts here have in common that train adapters on models of tests/golden/models by PEFT."""
 import json
 import pathlib
 import shutil
@@ -29,16 +29,20 @@ def plain(name):
     return model.eval()
 
 
-def save(model, to):
-    model.save_pretrained(to)
-    (to / "README.md").unlink(missing_ok=True)
-    path = to / "adapter_config.json"
+def clean_adapter(folder):
+    (folder / "README.md").unlink(missing_ok=True)
+    path = folder / "adapter_config.json"
     config = json.loads(path.read_text())
     config["base_model_name_or_path"] = None
     for key, value in config.items():
         if isinstance(value, list):
             config[key] = sorted(value)
     path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
+
+
+def save(model, to):
+    model.save_pretrained(to)
+    clean_adapter(to)
 
 
 def logits_of(name, folder):
