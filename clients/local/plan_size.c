@@ -6,7 +6,6 @@
 #include "clients/local/plan_size.h"
 
 #include <stdlib.h>
-
 #include <sys/stat.h>
 
 #include "engine/graph/cost.h"

@@ -74,7 +74,6 @@ static void keeps_some_of_a_long_text(void **state)
     fake_end(&f);
 }
 
-/* Fault: a sequence that is turned out and begins from nothing, or from its own old state. */
 /* Fault: a plan that counts other snapshots than a text leaves. */
 static void says_how_many_a_text_leaves(void **state)
 {
@@ -96,6 +95,7 @@ static void says_how_many_a_text_leaves(void **state)
     }
 }
 
+/* Fault: a sequence that is turned out and begins from nothing, or from its own old state. */
 static void who_was_turned_out_goes_on_from_a_snapshot(void **state)
 {
     (void)state;
