@@ -40,7 +40,7 @@ static void put_method(struct jout *j, const struct job *job)
 
 static void put_error(struct jout *j, const struct job *job)
 {
-    if (!job->error_code) {
+    if (!job->error_code || job->state != JOB_FAILED) {
         jout_put_null(j, "error");
         return;
     }

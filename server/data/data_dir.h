@@ -16,11 +16,13 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "engine/base/err.h"
 
-#define DATA_MARK  "tandem.id"
-#define DATA_STORE "store.db"
+#define DATA_MARK    "tandem.id"
+#define DATA_STORE   "store.db"
+#define DATA_RESERVE "reserve"
 
 enum { DATA_ID_BYTES = 40, DATA_LOOK_BYTES = 256 };
 
@@ -102,6 +104,14 @@ int data_set_aside_at(const struct data_dir *d, int from, const char *name, cons
 
 /* Whether this is a name that only the program gives: an id before 24 drawn letters. */
 bool data_is_our_name(const char *name);
+
+/* Bytes that the disk has left for who runs us; INT64_MAX: it does not say. */
+int64_t data_room(const struct data_dir *d);
+
+/* The reserve: a file that lies there while the disk has room, for what makes room on one that has
+ * none: a row that goes is written down first. false: it was given already. */
+void data_reserve_keep(const struct data_dir *d);
+bool data_reserve_give(const struct data_dir *d);
 
 /* Removes what a killed server left half made in the folders. */
 int data_dir_sweep(const struct data_dir *d, struct err *e);

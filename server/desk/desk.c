@@ -68,6 +68,15 @@ bool desk_is_lost(struct desk *d, struct api_error *e)
     return true;
 }
 
+/* What makes room must be written down first, for which a full disk has the reserve alone. */
+static bool has_more_room(struct desk *d, const struct errand *t, const struct api_error *e)
+{
+    const char *last = strrchr(t->ask->path, '/');
+    bool makes_room = strcmp(t->ask->method, "DELETE") == 0 || (last && !strcmp(last, "/cancel"));
+    return makes_room && e->code && strcmp(e->code, "no_space") == 0 &&
+           data_reserve_give(store_dir(d->store));
+}
+
 /* One turn of an errand, on the lane's thread. What it wrote is moved to `ready`, which the HTTP
  * thread reads. */
 static int64_t run(void *ctx)
@@ -81,6 +90,8 @@ static int64_t run(void *ctx)
         enter_asking(t);
     pthread_mutex_unlock(&d->lock);
     enum errand_end end = is_full ? ERRAND_AGAIN : t->work(t, &e);
+    if (end == ERRAND_FAILED && has_more_room(d, t, &e))
+        end = ERRAND_ON;
     int64_t rest_us = end == ERRAND_ON ? 0 : AGAIN_US;
     end = end == ERRAND_ON ? ERRAND_AGAIN : end;
     if (end == ERRAND_FAILED)
@@ -140,7 +151,8 @@ static int64_t keep_house(void *ctx)
 static int64_t look_home(void *ctx)
 {
     struct desk *d = ctx;
-    store_look_home(d->store);
+    if (store_look_home(d->store))
+        jobs_look_room(d->jobs);
     return clock_us() + LOOK_HOME_US;
 }
 

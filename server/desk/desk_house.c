@@ -69,24 +69,34 @@ static void end_uploads(struct desk *d)
     arena_release(&a);
 }
 
-/* Files whose time is over. */
+static void end_files(struct desk *d, struct arena *a)
+{
+    struct file_row f;
+    struct err e = ERR_INIT;
+    bool again = true;
+    while (again && !store_file_expired(d->store, (int64_t)time(NULL), a, &f, &e)) {
+        again = !desk_file_drop(d, &f, &e);
+        if (again)
+            log_event(LOG_INFO, "file expired", LOG_TEXT("file", f.id));
+        else if (e.code == ERR_NO_SPACE && data_reserve_give(store_dir(d->store)))
+            again = true;
+        e = again ? (struct err)ERR_INIT : e;
+    }
+    if (e.code && e.code != ERR_NOT_FOUND)
+        log_event(LOG_ERROR, "an expired file stays", LOG_TEXT("why", e.msg));
+}
+
+/* Things whose time is over. */
 bool desk_keep_house(struct desk *d)
 {
     struct arena a;
     bool more;
-    struct file_row f;
-    struct err e = (struct err)ERR_INIT;
+    struct err e = ERR_INIT;
     arena_init(&a, 1 << 20);
-    while (!store_file_expired(d->store, (int64_t)time(NULL), &a, &f, &e)) {
-        if (desk_file_drop(d, &f, &e))
-            break;
-        log_event(LOG_INFO, "file expired", LOG_TEXT("file", f.id));
-    }
-    if (e.code && e.code != ERR_NOT_FOUND)
-        log_event(LOG_ERROR, "an expired file stays", LOG_TEXT("why", e.msg));
+    end_files(d, &a);
+    data_reserve_keep(store_dir(d->store));
     let_go(d, &a);
     end_uploads(d);
-    e = (struct err)ERR_INIT;
     if (store_response_expire(d->store, (int64_t)time(NULL), &more, &e))
         log_event(LOG_ERROR, "expired responses stay", LOG_TEXT("why", e.msg));
     arena_release(&a);

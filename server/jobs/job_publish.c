@@ -124,8 +124,10 @@ static int put_model(struct job_run *r, const struct job_tuned *t, struct job_ev
 /* The change that makes it so; where that fails the name is not served. */
 static int enter(struct job_run *r, const struct store_change *c, struct err *e)
 {
-    if (!store_job_change(r->jobs->opt.store, c, e))
+    if (!store_job_change(r->jobs->opt.store, c, e)) {
+        jobs_unstall(r->jobs);
         return 0;
+    }
     engine_adapter_forget(r->jobs->opt.engine, c->tuned->name);
     return -1;
 }

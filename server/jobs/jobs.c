@@ -218,19 +218,25 @@ static int fail(struct job_run *r, const struct err *e, struct err *why)
 }
 
 /* A full disk ends no job, nor does a grader that the server could not ask: it halts where the
- * store has it, until its owner lets it go on. */
+ * store has it, until there is room again, or its owner lets it go on. */
 static int hold(struct job_run *r, const struct err *of, struct err *e)
 {
     if (r->job.state != JOB_QUEUED && r->job.state != JOB_RUNNING)
         return -1; /* before its files were looked at: they are looked at again */
-    const char *why = "the server's disk is full. Resume it when there is room";
-    if (of->code != ERR_NO_SPACE)
+    bool is_full = of->code == ERR_NO_SPACE;
+    const char *why = "the server's disk is full. When there is room";
+    if (!is_full)
         why = arena_printf(r->arena, "%s. Resume it when its grader can be asked again", of->msg);
-    return job_move(r, JOB_PAUSED, 1u << JOB_QUEUED | 1u << JOB_RUNNING, "error",
-                    arena_printf(r->arena,
-                                 "Fine-tuning job paused: %s; it goes on from its last checkpoint",
-                                 why),
-                    e);
+    r->job.error_code = is_full ? JOB_NO_SPACE : NULL;
+    if (job_move(r, JOB_PAUSED, 1u << JOB_QUEUED | 1u << JOB_RUNNING, "error",
+                 arena_printf(r->arena,
+                              "Fine-tuning job paused: %s%s it goes on from its last checkpoint",
+                              why, is_full ? "" : ";"),
+                 e))
+        return -1;
+    if (is_full)
+        jobs_stall(r->jobs);
+    return 0;
 }
 
 /* The job as it is on the disk decides: what the run did since was not stored. */
@@ -421,6 +427,7 @@ struct jobs *jobs_new(const struct jobs_options *o, struct err *e)
     pthread_mutex_init(&j->take, NULL);
     pthread_mutex_init(&j->lock, NULL);
     clock_cond_init(&j->wake);
+    atomic_init(&j->stalled.is_any, true);
     if (sort_out(j, e) || jobs_publish_all(j, e) || start(j, e)) {
         jobs_free(j);
         return NULL;

@@ -63,6 +63,9 @@ void jobs_free(struct jobs *j); /* running jobs stop behind a checkpoint, and go
 
 void jobs_wake(struct jobs *j); /* a job was added, or asked to end */
 
+/* Lets jobs that a full disk paused go on, where there is room again. */
+void jobs_look_room(struct jobs *j);
+
 /* Where a model that was made lies; to be freed. */
 char *jobs_tuned_path(const char *dir, const struct job_tuned *t);
 

@@ -50,6 +50,10 @@ struct jobs {
     size_t n_kept_bytes;
     struct jobs_memory memory;
     int64_t n_loaded; /* tuned models, at the start */
+    struct {
+        atomic_bool is_any;             /* a full disk paused a job, or may have before the start */
+        _Atomic int64_t rest_us, at_us; /* before they go on; from when on */
+    } stalled;
 };
 
 /* What samples were worth. Those of a grader that asks others (path: where they are kept; NULL: it
@@ -108,6 +112,11 @@ int job_say(struct job_run *r, const char *type, const char *message, const char
 
 /* An event of level info; its id lies in the arena, message and type are borrowed. */
 void job_event_init(struct job_run *r, struct job_event *v, const char *type, const char *message);
+
+/* The error's code of jobs that a full disk has paused. They go on by themselves, each time later
+ * than the last, until one of them has written a model. */
+#define JOB_NO_SPACE "no_space"
+void jobs_stall(struct jobs *j), jobs_unstall(struct jobs *j);
 
 /* The steps of a job's life; each returns 0 where the job now stands in the store as it should. */
 int job_validate(struct job_run *r, struct err *e);

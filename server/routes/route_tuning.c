@@ -366,6 +366,7 @@ static enum errand_end move(struct errand *t, struct job *job, enum job_state to
     char event[STORE_ID_BYTES];
     unsigned from = 1u << job->state;
     job->state = to;
+    job->error_code = NULL; /* of a full disk */
     if (to == JOB_CANCELLED)
         job->finished = (int64_t)time(NULL);
     make_event(&v, event, message);

@@ -101,8 +101,7 @@ int store_file_count(struct store *s, const char *owner, int64_t *n, struct err 
 /* ---- jobs ---------------------------------------------------------------------------------- */
 
 /* With its first event, v (or NULL). retry: a key under which the same creation, sent again within
- * `retry_s`, finds the first job
- * (*found), NULL: none; body tells a repetition from a conflict (ERR_EXISTS). */
+ * `retry_s`, finds the first job (*found); NULL: none; another body is ERR_EXISTS. */
 int store_job_add(struct store *s, const struct job *j, const struct job_event *v,
                   const char *retry, const char *body, int64_t retry_s, struct arena *a,
                   struct job *found, struct err *e);
@@ -134,6 +133,9 @@ int store_job_next(struct store *s, const struct store_turn *t, struct arena *a,
 
 /* Those that wait, or are paused, and do not run over this base. */
 int store_job_strange(struct store *s, const char *fingerprint, struct arena *a, struct job **out,
+                      size_t *n, struct err *e);
+/* Those that are paused with this error's code. */
+int store_job_stalled(struct store *s, const char *code, struct arena *a, struct job **out,
                       size_t *n, struct err *e);
 
 /* Jobs and whole models that say no base, as those of an older program, and are of this model's
@@ -174,12 +176,10 @@ int store_job_count(struct store *s, const char *owner, int64_t *all, int64_t *w
 int store_job_is_over(struct store *s, const char *id, bool *is_over, struct err *e);
 
 int store_event_add(struct store *s, const char *job, const struct job_event *v, struct err *e);
+int store_events_add(struct store *s, const char *job, const struct job_event *v, size_t n,
+                     struct err *e); /* all or none */
 int store_event_list(struct store *s, const char *job, const struct store_page *page,
                      struct arena *a, struct job_event **out, size_t *n, bool *more, struct err *e);
-
-/* Several at once, in one transaction. */
-int store_events_add(struct store *s, const char *job, const struct job_event *v, size_t n,
-                     struct err *e);
 
 /* ---- models that jobs made ----------------------------------------------------------------- */
 

@@ -200,19 +200,13 @@ int store_job_next(struct store *s, const struct store_turn *t, struct arena *a,
     return store_end(s, one(s, q, "any", a, out, e), e);
 }
 
-int store_job_strange(struct store *s, const char *fingerprint, struct arena *a, struct job **out,
-                      size_t *n, struct err *e)
+/* All that q gives, as a transaction that was begun for it; q is finalized. */
+static int all(struct store *s, sqlite3_stmt *q, struct arena *a, struct job **out, size_t *n,
+               struct err *e)
 {
     VEC(struct job) list = {0};
     struct job j;
     int row = -1;
-    if (store_begin(s, e))
-        return -1;
-    sqlite3_stmt *q = store_query(
-        s, e,
-        "SELECT " READ " FROM job WHERE state IN (?1, ?2, ?3) AND NOT coalesce(" IS_OF_BASE
-        ", 0) ORDER BY seq LIMIT 1000",
-        "iiit", (int64_t)JOB_VALIDATING, (int64_t)JOB_QUEUED, (int64_t)JOB_PAUSED, fingerprint);
     while (q && (row = store_row(s, q, e)) == 1 && (row = take(q, a, &j, e)) == 0)
         vec_push(&list, j);
     sqlite3_finalize(q);
@@ -222,6 +216,30 @@ int store_job_strange(struct store *s, const char *fingerprint, struct arena *a,
         memcpy(*out, list.at, list.n * sizeof j);
     vec_release(&list);
     return store_end(s, row < 0 ? -1 : 0, e);
+}
+
+int store_job_strange(struct store *s, const char *fingerprint, struct arena *a, struct job **out,
+                      size_t *n, struct err *e)
+{
+    if (store_begin(s, e))
+        return -1;
+    sqlite3_stmt *q = store_query(
+        s, e,
+        "SELECT " READ " FROM job WHERE state IN (?1, ?2, ?3) AND NOT coalesce(" IS_OF_BASE
+        ", 0) ORDER BY seq LIMIT 1000",
+        "iiit", (int64_t)JOB_VALIDATING, (int64_t)JOB_QUEUED, (int64_t)JOB_PAUSED, fingerprint);
+    return all(s, q, a, out, n, e);
+}
+
+int store_job_stalled(struct store *s, const char *code, struct arena *a, struct job **out,
+                      size_t *n, struct err *e)
+{
+    if (store_begin(s, e))
+        return -1;
+    sqlite3_stmt *q = store_query(
+        s, e, "SELECT " READ " FROM job WHERE state = ? AND error_code = ? ORDER BY seq LIMIT 100",
+        "it", (int64_t)JOB_PAUSED, code);
+    return all(s, q, a, out, n, e);
 }
 
 int store_adopt(struct store *s, const char *model, const char *fingerprint, int64_t *n,

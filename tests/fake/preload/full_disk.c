@@ -3,10 +3,11 @@
  * A disk that is full when a test says so. Loaded before the C library (LD_PRELOAD), it counts the
  * calls that write below the folder FULL_DISK_DIR, and lets those from the `from`th on fail with
  * ENOSPC, until the `to`th. Both numbers, and the count, stand in the file FULL_DISK_CTL, which the
- * test maps too: three 64-bit integers, seen, from, to.
+ * test maps too: four 64-bit integers, seen, from, to, room.
  *
  * What writes: write, pwrite, fallocate, a sync, a new file, a new folder, a new name. Taking away
- * does not: unlink and truncation need no room.
+ * does not: unlink and truncation need no room. Who asks how much is left hears `room`, unless that
+ * is negative. A file `reserve` that goes leaves room for RESERVE writes.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -21,10 +22,13 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
+enum { RESERVE = 64 };
+
 struct control {
-    _Atomic int64_t seen, from, to;
+    _Atomic int64_t seen, from, to, room;
 };
 
 static _Atomic(struct control *) control;
@@ -63,19 +67,28 @@ static bool is_full(const char *path)
     return true;
 }
 
-static bool is_full_fd(int fd)
+static bool path_of(int fd, char path[PATH_MAX])
 {
-    char link[40], path[PATH_MAX];
-    if (!atomic_load(&control))
-        return false;
+    char link[40];
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     int old = errno;
-    ssize_t n = readlink(link, path, sizeof path - 1);
+    ssize_t n = readlink(link, path, PATH_MAX - 1);
     errno = old;
-    if (n < 0)
-        return false;
-    path[n] = 0;
-    return is_full(path);
+    path[n < 0 ? 0 : n] = 0;
+    return n >= 0;
+}
+
+static bool is_full_fd(int fd)
+{
+    char path[PATH_MAX];
+    return atomic_load(&control) && path_of(fd, path) && is_full(path);
+}
+
+/* The next write would fail, and this is none. */
+static bool is_full_now(struct control *c)
+{
+    int64_t i = atomic_load(&c->seen);
+    return i >= atomic_load(&c->from) && i < atomic_load(&c->to);
 }
 
 /* The function behind this one; what POSIX leaves open about such pointers, dlsym settles. */
@@ -128,6 +141,31 @@ int rename(const char *from, const char *to)
     NEXT(rename);
     return is_full(to) ? -1 : next(from, to);
 }
+
+int unlinkat(int at, const char *name, int flags)
+{
+    NEXT(unlinkat);
+    struct control *c = atomic_load(&control);
+    char path[PATH_MAX];
+    int rc = next(at, name, flags);
+    if (!rc && c && strcmp(name, "reserve") == 0 && path_of(at, path) && is_below(path) &&
+        is_full_now(c))
+        atomic_store(&c->from, atomic_load(&c->seen) + RESERVE);
+    return rc;
+}
+
+int fstatvfs(int fd, struct statvfs *out)
+{
+    NEXT(fstatvfs);
+    struct control *c = atomic_load(&control);
+    char path[PATH_MAX];
+    int rc = next(fd, out);
+    int64_t room = c ? atomic_load(&c->room) : -1;
+    if (!rc && room >= 0 && path_of(fd, path) && is_below(path))
+        out->f_bavail = (fsblkcnt_t)room / out->f_frsize;
+    return rc;
+}
+int fstatvfs64(int fd, struct statvfs64 *out) __attribute__((alias("fstatvfs")));
 
 int open(const char *path, int flags, ...)
 {
