@@ -202,6 +202,8 @@ static void allow_all(struct sandbox *s, const struct server_options *o, const c
     if (o->unix_socket)
         allow_folder_of(s, o->unix_socket, SANDBOX_SOCKET);
     sandbox_allow_bind(s, (int)o->port);
+    if (o->probe_port)
+        sandbox_allow_bind(s, (int)o->probe_port);
     allow_others(s, o);
 }
 

@@ -384,7 +384,7 @@ static int open_door(struct server *s, const struct server_options *o, struct er
             return -1;
         log_event(LOG_INFO, "bound", LOG_TEXT("path", o->unix_socket));
     }
-    return s->greeter ? greeter_start(s->greeter, e) : 0;
+    return (s->greeter && greeter_start(s->greeter, e)) || probes_open(s, o, e) ? -1 : 0;
 }
 
 /* Said when who comes is served: until then there is only somebody who says so. */
@@ -464,6 +464,7 @@ static void server_free(struct server *s)
         engine_stop(g);
     greeter_free(s->greeter);
     http_free(s->http);
+    probes_close(s);
     traces_free(s->traces);
     webhooks_free(s->webhooks);
     batches_free(s->batches);
@@ -498,6 +499,7 @@ static int leave_loading(struct server *s, struct loader *l, const struct server
         background_stop(s->work);
         greeter_free(s->greeter);
         http_free(s->http);
+        probes_close(s);
     }
     if (o->unix_socket)
         unlink(o->unix_socket);

@@ -48,6 +48,8 @@ struct server {
     struct listen_at at;          /* where clients come in */
     struct http *http;            /* owned */
     struct greeter *greeter;      /* owned; NULL: proxies send no lines */
+    struct http *probes;          /* owned; NULL: no --probe-port */
+    struct route *probe_route;    /* owned: what it answers */
     const char **shape;           /* owned: the routes' paths, for the metrics */
     struct traces *traces;        /* owned; NULL: no --otlp-endpoint */
     struct webhooks *webhooks;    /* owned; NULL: no --webhook */
@@ -84,6 +86,10 @@ bool door_who(void *s, const char *owner, struct who *out, int64_t *quota); /* a
 bool door_is_proxy(void *s, const char *address); /* NULL: over a unix socket; any thread */
 void door_reload(struct server *s);
 void door_free(struct server *s);
+
+/* probes.c: --probe-port. */
+int probes_open(struct server *s, const struct server_options *o, struct err *e);
+void probes_close(struct server *s);
 
 void server_broke(void *s); /* by the engine's thread: a rank is gone */
 

@@ -40,6 +40,7 @@ struct route {
     const struct intake *intake; /* NULL: the body is collected */
     bool in_background;          /* the function may wait for a disk: it runs as background work */
     bool acts;           /* it changes what is kept or served: the log has a line for each call */
+    bool is_probe;       /* it says whether the server lives, or is ready */
     bool asks_engine;    /* for texts or vectors: refused before the body while its queue is full */
     bool takes_any_type; /* bodies are JSON whatever their Content-Type says: curl's own is another
                           */

@@ -81,13 +81,16 @@ def pod_environment(text, tmp):
     service called tandem, with paths in place of the volumes."""
     image = re.search(r"^ENV (.+)$", (DOCKER / "cpu.Dockerfile").read_text(), re.M)[1]
     env = dict(v.split("=", 1) for v in image.split())
-    env |= dict(re.findall(r"- \{name: (TANDEM_\w+), value: ([^}]+)\}", text))
+    env |= {name: value.strip('"') for name, value in re.findall(r"- \{name: (TANDEM_\w+), value: ([^}]+)\}", text)}
+    assert f"{{name: probes, containerPort: {env['TANDEM_PROBE_PORT']}}}" in text
     env |= {f"{name}_{part}": value for name in ("TANDEM", "TANDEM_METRICS") for part, value in {
         "SERVICE_HOST": "10.96.0.17", "SERVICE_PORT": "80", "SERVICE_PORT_HTTP": "80",
         "PORT": "tcp://10.96.0.17:80", "PORT_80_TCP": "tcp://10.96.0.17:80",
         "PORT_80_TCP_PROTO": "tcp", "PORT_80_TCP_PORT": "80", "PORT_80_TCP_ADDR": "10.96.0.17"}.items()}
     (tmp / "keys").write_text("main all " + "k" * 48 + "\n")
-    return {**env, "TANDEM_DATA_DIR": str(tmp / "data"), "TANDEM_API_KEY_FILE": str(tmp / "keys")}
+    ours = {"TANDEM_DATA_DIR": str(tmp / "data"), "TANDEM_API_KEY_FILE": str(tmp / "keys"),
+            "TANDEM_PROBE_PORT": "0"}  # which somebody may have
+    return {**env, **ours}
 
 
 def pods_start(tmp):

@@ -30,6 +30,7 @@
 #include "engine/base/clock.h"
 #include "server/http/front.h"
 #include "server/http/http_own.h"
+#include "tests/lib/caller.h"
 
 enum {
     WAIT_US = 60 * 1000 * 1000,
@@ -147,13 +148,13 @@ static void on_echo(struct call *c)
 }
 
 static const struct route table[] = {
-    {"plain", "GET", "/plain", SCOPE_OPEN, 0, on_plain, NULL, false, false, false, false},
-    {"of", "GET", "/of/{name}", SCOPE_OPEN, 0, on_plain, NULL, false, false, false, false},
-    {"later", "GET", "/later", SCOPE_OPEN, 0, on_later, NULL, false, false, false, false},
-    {"stream", "GET", "/stream", SCOPE_OPEN, 0, on_stream, NULL, false, false, false, false},
-    {"echo", "POST", "/echo", SCOPE_OPEN, 4096, on_echo, NULL, false, false, false, false},
-    {"keyed", "POST", "/keyed", SCOPE_INFERENCE, 4096, on_echo, NULL, false, false, false, false},
-    {"admin", "GET", "/admin", SCOPE_ADMIN, 0, on_plain, NULL, false, false, false, false},
+    ROW("plain", "GET", "/plain", SCOPE_OPEN, 0, on_plain),
+    ROW("of", "GET", "/of/{name}", SCOPE_OPEN, 0, on_plain),
+    ROW("later", "GET", "/later", SCOPE_OPEN, 0, on_later),
+    ROW("stream", "GET", "/stream", SCOPE_OPEN, 0, on_stream),
+    ROW("echo", "POST", "/echo", SCOPE_OPEN, 4096, on_echo),
+    ROW("keyed", "POST", "/keyed", SCOPE_INFERENCE, 4096, on_echo),
+    ROW("admin", "GET", "/admin", SCOPE_ADMIN, 0, on_plain),
 };
 
 /* Who reads the answer must know that it is to HEAD: it has a length and no body. */

@@ -13,6 +13,13 @@
 #define CLOSE      "Connection: close\r\n"
 #define JSON       "Content-Type: application/json\r\n"
 
+/* A row of a test's own routes (server/http/route.h), and traits that it has. */
+#define ROW(name_, method_, path_, scope_, max_body_, ...)                                         \
+    {                                                                                              \
+        .name = (name_), .method = (method_), .path = (path_), .scope = (scope_),                  \
+        .max_body = (max_body_), .fn = __VA_ARGS__                                                 \
+    }
+
 int caller_dial(int port); /* a connection over loopback */
 /* One that takes in little until it reads: what it is sent lies on the server's side. */
 int caller_dial_narrow(int port);

@@ -160,12 +160,12 @@ static void on_flood(struct call *c)
 }
 
 static const struct route table[] = {
-    {"plain", "GET", "/plain", 0, 0, on_plain, NULL, false, false, false, false},
-    {"echo", "POST", "/echo", 0, 1 << 20, on_echo, NULL, false, false, false, false},
-    {"wait", "GET", "/wait", 0, 0, on_wait, NULL, false, false, false, false},
-    {"race", "GET", "/race", 0, 0, on_race, NULL, false, false, false, false},
-    {"stream", "GET", "/stream", 0, 0, on_stream_race, NULL, false, false, false, false},
-    {"flood", "GET", "/flood", 0, 0, on_flood, NULL, false, false, false, false},
+    ROW("plain", "GET", "/plain", 0, 0, on_plain),
+    ROW("echo", "POST", "/echo", 0, 1 << 20, on_echo),
+    ROW("wait", "GET", "/wait", 0, 0, on_wait),
+    ROW("race", "GET", "/race", 0, 0, on_race),
+    ROW("stream", "GET", "/stream", 0, 0, on_stream_race),
+    ROW("flood", "GET", "/flood", 0, 0, on_flood),
 };
 
 static void ended(void *ctx, const struct http_record *r)

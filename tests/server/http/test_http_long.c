@@ -70,9 +70,9 @@ static void on_long(struct call *c)
 }
 
 static const struct route table[] = {
-    {"plain", "GET", "/plain", 0, 0, on_plain, NULL, false, false, false, false},
-    {"long", "POST", "/long", 0, BODY_BYTES, on_long, NULL, false, false, false, false},
-    {"late", "GET", "/late", 0, 0, on_long, NULL, true, false, false, false},
+    ROW("plain", "GET", "/plain", 0, 0, on_plain),
+    ROW("long", "POST", "/long", 0, BODY_BYTES, on_long),
+    ROW("late", "GET", "/late", 0, 0, on_long, .in_background = true),
 };
 
 static void ended(void *ctx, const struct http_record *r)

@@ -49,9 +49,9 @@ static void on_silent(struct call *c)
 }
 
 static const struct route table[] = {
-    {"plain", "GET", "/plain", SCOPE_OPEN, 0, on_plain, NULL, false, false, false, false},
-    {"silent", "GET", "/silent", SCOPE_OPEN, 0, on_silent, NULL, false, false, false, false},
-    {"echo", "POST", "/echo", SCOPE_INFERENCE, 1 << 20, on_plain, NULL, false, false, false, false},
+    ROW("plain", "GET", "/plain", SCOPE_OPEN, 0, on_plain),
+    ROW("silent", "GET", "/silent", SCOPE_OPEN, 0, on_silent),
+    ROW("echo", "POST", "/echo", SCOPE_INFERENCE, 1 << 20, on_plain),
 };
 
 static struct http *http;

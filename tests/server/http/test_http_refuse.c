@@ -25,8 +25,8 @@ static void on_echo(struct call *c)
 }
 
 static const struct route table[] = {
-    {"plain", "GET", "/plain", 0, 0, on_echo, NULL, false, false, false, false},
-    {"echo", "POST", "/echo", 0, 1 << 20, on_echo, NULL, false, false, false, false},
+    ROW("plain", "GET", "/plain", 0, 0, on_echo),
+    ROW("echo", "POST", "/echo", 0, 1 << 20, on_echo),
 };
 
 static struct http *http;

@@ -62,9 +62,9 @@ static void intake_free(void *ctx)
 static const struct intake into = {"application/json", intake_begin, intake_push, intake_free};
 
 static const struct route table[] = {
-    {"plain", "GET", "/plain", 0, 0, on_any, NULL, false, false, false, false},
-    {"echo", "POST", "/echo", 0, BODY_BYTES, on_any, NULL, false, false, false, false},
-    {"into", "POST", "/into", 0, BODY_BYTES, on_any, &into, false, false, false, false},
+    ROW("plain", "GET", "/plain", 0, 0, on_any),
+    ROW("echo", "POST", "/echo", 0, BODY_BYTES, on_any),
+    ROW("into", "POST", "/into", 0, BODY_BYTES, on_any, .intake = &into),
 };
 
 static int admit(void *ctx, struct call *c, const struct http_headers *headers,

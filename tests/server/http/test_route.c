@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "server/http/route.h"
+#include "tests/lib/caller.h"
 #include "tests/lib/test.h"
 
 static void nothing(struct call *c)
@@ -14,11 +15,11 @@ static void nothing(struct call *c)
 }
 
 static const struct route table[] = {
-    {"list", "GET", "/v1/things", 1, 0, nothing, NULL, false, false, false, false},
-    {"make", "POST", "/v1/things", 1, 10, nothing, NULL, false, false, false, false},
-    {"stop", "POST", "/v1/things/{id}/stop", 1, 0, nothing, NULL, false, false, false, false},
-    {"get", "GET", "/v1/things/{id}", 1, 0, nothing, NULL, false, false, false, false},
-    {"drop", "DELETE", "/v1/things/{id}", 1, 0, nothing, NULL, false, false, false, false},
+    ROW("list", "GET", "/v1/things", 1, 0, nothing),
+    ROW("make", "POST", "/v1/things", 1, 10, nothing),
+    ROW("stop", "POST", "/v1/things/{id}/stop", 1, 0, nothing),
+    ROW("get", "GET", "/v1/things/{id}", 1, 0, nothing),
+    ROW("drop", "DELETE", "/v1/things/{id}", 1, 0, nothing),
 };
 
 static struct route_match match(const char *method, char *path)
