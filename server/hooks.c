@@ -25,6 +25,25 @@ static int check_queue(const struct server *s, const struct route *r, struct api
     return -1;
 }
 
+/* The longest tokens have 128 bytes, JSON's escapes make six of one, and templates leave some out.
+ * Tools and schemas, whose faults are named, come to BODY_LEAST. */
+enum { POSITION_BYTES = 1024, BODY_LEAST = 16 << 20 };
+
+static int check_length(const struct server *s, const struct http_headers *h, const struct route *r,
+                        struct api_error *e)
+{
+    struct engine *g = atomic_load(&s->engine);
+    if (!r->is_one_text || h->length <= BODY_LEAST)
+        return 0;
+    int64_t ctx = engine_info(g)->ctx;
+    if (h->length <= ctx * POSITION_BYTES || h->length > (int64_t)r->max_body)
+        return 0;
+    return api_fail(e, 413, "context_length_exceeded", NULL,
+                    "The body has %lld bytes, and this model's maximum context length is %lld "
+                    "tokens: no prompt that fits is so long.",
+                    (long long)h->length, (long long)ctx);
+}
+
 int server_admit(void *ctx, struct call *c, const struct http_headers *headers,
                  const struct route_match *match, struct api_error *e)
 {
@@ -36,7 +55,9 @@ int server_admit(void *ctx, struct call *c, const struct http_headers *headers,
         will = FRONT_LOADING;
     if (door_admit(s, will, c, headers, match, e))
         return -1;
-    return match->route && will == FRONT_GOOD ? check_queue(s, match->route, e) : 0;
+    if (!match->route || will != FRONT_GOOD)
+        return 0;
+    return check_length(s, headers, match->route, e) || check_queue(s, match->route, e) ? -1 : 0;
 }
 
 static void log_request(const struct http_record *r)

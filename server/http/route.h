@@ -42,6 +42,7 @@ struct route {
     bool acts;           /* it changes what is kept or served: the log has a line for each call */
     bool is_probe;       /* it says whether the server lives, or is ready */
     bool asks_engine;    /* for texts or vectors: refused before the body while its queue is full */
+    bool is_one_text;    /* one prompt: a body that no context holds is refused before it is read */
     bool takes_any_type; /* bodies are JSON whatever their Content-Type says: curl's own is another
                           */
 };

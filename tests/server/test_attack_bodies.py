@@ -129,6 +129,20 @@ def too_long(server):
         assert good_error(c.reply(), (413,)) == 413
 
 
+def past_the_context(server):
+    """A chat that no context holds is refused by its length alone; other bodies hold many texts."""
+    n = (16 << 20) + 1
+    for path in (PATH, "/v1/messages", "/api/chat", "/infill"):
+        with Raw(server) as c:
+            c.send(request(path, b"", Content_Length=n))
+            status, body = c.reply()
+            assert status == 413 and b"maximum context length is 512" in body, (path, status, body)
+    ask(server, b'{"messages":[{"role":"user","content":"' + b"a" * (n - 200) + b'"}]}')
+    with Raw(server) as c:
+        c.send(request("/v1/completions", b'{"prompt":["a"],"max_tokens":1,"user":"' + b"a" * n + b'"}'))
+        assert c.reply()[0] == 200
+
+
 def main():
     cases = Cases()
     with scratch() as tmp:
@@ -137,7 +151,7 @@ def main():
             ask(server, b"[" * 1000)
             too_long(server)
             held = Holdings(server)
-            for case in (deep, texts, ids, heads, pieces, too_long):
+            for case in (deep, texts, ids, heads, pieces, too_long, past_the_context):
                 cases.run(case.__name__.replace("_", " "), lambda f=case: f(server))
             cases.run("memory is flat", lambda: held.check(64 << 20))
             r = server.post("/v1/completions", {"prompt": "x", "max_tokens": 3})
