@@ -35,7 +35,10 @@ def one_job(s, file):
     j = c.done(c.job(file, hyperparameters=HYPER, seed=3))
     for p in c.get(f"{JOBS}/{j['id']}/checkpoints").json["data"]:
         c.ask("DELETE", f"/v1/models/{p['fine_tuned_model_checkpoint']}")
-    c.ask("DELETE", f"/v1/files/{j['result_files'][0]}")
+    for f in j["result_files"]:
+        r = c.ask("DELETE", f"/v1/files/{f}")
+        assert r.status == 200, r
+    assert c.ask("DELETE", f"/v1/models/{j['fine_tuned_model']}").status == 404
 
 
 def leave(s, seed):
