@@ -4,14 +4,15 @@
 
     tests/peer/fields.py [--only NAME,...] [--field TEXT] [--all]
 
-NAME is a tiny model of tests/golden/make_models.py. For each field of its config (and of rope_parameters, and each
-value of lists) a model with another value is made: where transformers takes it, the log-probabilities of a text under
-it are held against this program's. It may also refuse the directory, in words that have a field's name. What is
-listed is a fault: DIFFERS (it has other numbers), UNNAMED (it refuses, and names no field). --all lists what was
-good, too. The last line counts.
+NAME is a tiny model of tests/golden/make_models.py or make_encoders.py. For each field of its config (of
+rope_parameters, of a text_config, and each value of lists; and of a text_config what else the outer level could say of
+it) a model with another value is made: where transformers takes it, what it makes of a text is held against this
+program's: log-probabilities, an encoder's vector, a classifier's numbers. The program may also refuse the directory,
+in words that have a field's name. What is listed is a fault: DIFFERS (it has other numbers), UNNAMED (it refuses, and
+names no field). --all lists what was good, too. A line for each model counts, and the last one for all.
 
 Needs build/release/tests/tools/prompt_scores, which `make` builds by that name, torch, and transformers 5.24.
-Encoders and classifiers are not among them. Minutes of a free machine for all.
+An hour of a free core for all.
 """
 import argparse
 import collections
@@ -32,13 +33,14 @@ sys.path[:0] = [str(HERE.parent / "lib"), str(HERE.parent / "golden")]
 import serving  # noqa: E402
 
 TEXT = 40  # tokens: longer than any window here
+TEXT_SHORT = 34  # of encoders, some of which take no more
 PARAMS_MAX = 3_000_000
-NEAR = 2e-3  # of log-probabilities in f32; a change of the arithmetic is far above
+NEAR = 2e-3  # of log-probabilities in f32, and of vectors; a change of the arithmetic is far above
 # What says nothing of the arithmetic: names of classes and labels, what training alone reads, what of a run is kept.
 ASIDE = re.compile(r"^_|architectures|model_type|transformers_version|^dtype$|torch_dtype|id2label|label2id|problem_type|"
                    r"return_dict|output_|chunk_size_feed_forward|use_cache|initializer|dropout|_pdrop|tokenizer_class|"
                    r"task_specific|is_encoder_decoder|pretraining_tp|keys_to_ignore|sub_configs|name_or_path|aux_loss|"
-                   r"_token_id$|summary_|use_kernels|z_loss|quantization")
+                   r"(?<!^pad)_token_id$|summary_|use_kernels|z_loss|quantization|vision_config|num_labels")
 ACTS = ["silu", "gelu", "gelu_pytorch_tanh", "gelu_new", "relu"]
 WORDS = {"layer_types": ["full_attention", "sliding_attention", "chunked_attention", "linear_attention", "conv"],
          "mlp_layer_types": ["dense", "sparse"],
@@ -125,10 +127,22 @@ def earlier(base):
     yield "rope_theta", 500.0, rest | {"rope_theta": 500.0}
 
 
+def outer(base):
+    """What a model around a text model could say of that on its own level, and the text_config alone."""
+    for key, value in base["text_config"].items():
+        for other in [] if ASIDE.search(key) or key in base else [x for x in others(key, value) if x is not None][:1]:
+            yield f"outer {key}", other, base | {key: other}
+    for key, now, fields in variants(base["text_config"]):
+        if key != "as it is":
+            yield f"text_config.{key}", now, base | {"text_config": fields}
+
+
 def variants(base):
     """(field, what it is now, config as a dict)."""
     yield "as it is", "", base
     yield from earlier(base)
+    if "text_config" in base:
+        yield from outer(base)
     for key, value in base.items():
         if ASIDE.search(key):
             continue
@@ -145,26 +159,75 @@ def variants(base):
 # ---- the two ----------------------------------------------------------------------------------
 
 
-def made(tools, name, kind, config_kind, fields, path):
-    """transformers' model of it, saved: log-probabilities of a text. None: transformers has none such."""
+def log_probabilities(tools, model, ids):
+    p = tools.forward(model, ids).log_softmax(-1)
+    return [p[i, t].item() for i, t in enumerate(ids[1:])]
+
+
+def vector_of(pool):
+    """Of an encoder, whose files say how it pools."""
+    def of(tools, model, ids):
+        import torch
+
+        body = getattr(model, "model", model)
+        hidden = body(torch.tensor([ids]), **({"use_cache": False} if pool == "last" else {})).last_hidden_state[0]
+        return {"cls": hidden[0], "last": hidden[-1], "mean": hidden.mean(0)}[pool].tolist()
+    return of
+
+
+def labels(tools, model, ids):
+    import torch
+
+    return model(torch.tensor([ids])).logits[0].tolist()
+
+
+class Kind:
+    """A tiny model, and what is held against what."""
+
+    def __init__(self, make, numbers=log_probabilities, pool=None):
+        self.make, self.numbers, self.pool = make, numbers, pool
+        self.text = TEXT if numbers is log_probabilities else TEXT_SHORT
+
+
+def kinds(tools, encoders):
+    """By name."""
+    found = {n: Kind(make) for n, make in tools.MODELS.items() if n not in tools.ENCODERS}
+    vectors = {n: tools.MODELS[n] for n in tools.ENCODERS} | encoders.ENCODERS
+    pools = {n: n.split("_")[-1] for n in vectors}
+    found |= {n: Kind(make, vector_of(pools[n]), pools[n]) for n, make in vectors.items()}
+    return found | {n: Kind(make, labels) for n, make in encoders.CLASSIFIERS.items()}
+
+
+def save_pool(path, pool):
+    """As it comes from the pooling: where all is normed, little is seen of what differs."""
+    types = {"Transformer": "", "Pooling": "1_Pooling"}
+    (path / "modules.json").write_text(json.dumps([
+        {"idx": i, "name": str(i), "path": at, "type": "sentence_transformers.models." + t} for i, (t, at) in enumerate(types.items())]))
+    (path / "1_Pooling").mkdir()
+    (path / "1_Pooling/config.json").write_text(json.dumps({"pooling_mode": "lasttoken" if pool == "last" else pool}))
+
+
+def made(tools, kind, of, config_kind, fields, path):
+    """transformers' model of it, saved: what it makes of a text. None: transformers has none such."""
     import torch
 
     config = config_kind.from_dict(copy.deepcopy(fields))
     config._attn_implementation = config._experts_implementation = "eager"
     with torch.device("meta"):
-        n = sum(p.numel() for p in kind(copy.deepcopy(config)).parameters())
+        n = sum(p.numel() for p in of(copy.deepcopy(config)).parameters())
     if n > PARAMS_MAX:
         return None
-    model = kind(config).float().eval()
+    model = of(config).float().eval()
     tools.draw(model, 5)
-    ids = tools.ids(TEXT, min(config.vocab_size, 190), 9)
+    ids = tools.ids(kind.text, min(config.get_text_config().vocab_size, 170), 9)
     with torch.no_grad():
-        p = tools.forward(model, ids).log_softmax(-1)
-    p = [p[i, t].item() for i, t in enumerate(ids[1:])]
-    if not all(math.isfinite(x) for x in p):
+        numbers = kind.numbers(tools, model, ids)
+    if not all(math.isfinite(x) for x in numbers):
         return None
     tools.save_model(model, path)
-    return ids, p, {k: tuple(t.shape) for k, t in model.state_dict().items()}
+    if kind.pool:
+        save_pool(path, kind.pool)
+    return ids, numbers, {k: tuple(t.shape) for k, t in model.state_dict().items()}
 
 
 class Scores:
@@ -188,8 +251,10 @@ class Scores:
 
 
 def told(key, fields, words):
-    """Whether a refusal has the name of a field: of the one that was changed, or of one that it does not go with."""
-    names = {key.rsplit(".", 1)[-1].split("=")[0], key.split(".")[0], "rope_type", *fields}
+    """Whether a refusal has the name of a field: of the one that was changed, of one that it does not go with, or of
+    the one in which a config has to say it now."""
+    names = {key.rsplit(".", 1)[-1].split("=")[0], key.split(".")[0], key.split()[-1], "rope_type", "rope_parameters",
+             *fields, *fields.get("text_config", {})}
     return any(re.search(rf"\b{n}\b", words) for n in names)
 
 
@@ -199,7 +264,7 @@ def judged(key, fields, got, want, changes):
         if told(key, fields, words):
             return ("refused" if changes else "refused, though neutral"), words
         return "UNNAMED", words
-    far = max(abs(a - b) for a, b in zip(got, want))
+    far = max(abs(a - b) for a, b in zip(got, want)) if len(got) == len(want) else math.inf
     return ("DIFFERS" if not far < NEAR else "served" if changes else "served, neutral"), f"{far:.1e}"
 
 
@@ -211,9 +276,9 @@ def write_config(path, fields):
     file.write_text(json.dumps(fields | {k: saved[k] for k in own}, default=str))
 
 
-def audit(a, tools, name, count, scores):
+def audit(a, tools, name, kind, count, scores):
     try:
-        kind, config = tools.MODELS[name]()
+        of, config = kind.make()
     except Exception as fault:
         print(f"{name}: transformers: {fault}")
         return
@@ -226,7 +291,7 @@ def audit(a, tools, name, count, scores):
             path = pathlib.Path(tmp) / str(i)
             try:
                 with contextlib.redirect_stderr(None):
-                    made_ = made(tools, name, kind, type(config), fields, path)
+                    made_ = made(tools, kind, of, type(config), fields, path)
             except Exception:  # no valid value, as its own classes have it
                 made_ = None
             if not made_:
@@ -243,21 +308,28 @@ def audit(a, tools, name, count, scores):
                 print(f"{verdict:8} {name}: {key} = {json.dumps(now)}: {words}", flush=True)
 
 
+def said(count):
+    return ", ".join(f"{n} {k}" for k, n in sorted(count.items()))
+
+
 def main():
     a = parse()
     warnings.filterwarnings("ignore")
     import transformers
+    import make_encoders as encoders
     import make_models as tools
 
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     llama = tools.llama
     tools.llama = lambda **kw: llama(**({"hidden_size": 60} | kw))  # later classes want a multiple of the heads
-    names = a.only.split(",") if a.only else [n for n in tools.MODELS if n not in tools.ENCODERS and not n.endswith("_vision")]
-    count, scores = collections.Counter(), Scores()
-    for name in names:
-        audit(a, tools, name, count, scores)
-    print(", ".join(f"{n} {k}" for k, n in sorted(count.items())), flush=True)
+    all_kinds, count, scores = kinds(tools, encoders), collections.Counter(), Scores()
+    for name in a.only.split(",") if a.only else all_kinds:
+        own = collections.Counter()
+        audit(a, tools, name, all_kinds[name], own, scores)
+        print(f"{name}: {said(own)}", flush=True)
+        count += own
+    print(said(count), flush=True)
     return 1 if any(k.isupper() for k in count) else 0
 
 

@@ -6,7 +6,8 @@
  *     prompt_scores [RANKS] <lines >answers
  *
  * A line is a directory and the text's tokens: "DIR 5 7 9". The answer is "ok" and the
- * log-probability of each token behind the first, or "no" and why the model is refused.
+ * log-probability of each token behind the first; of an encoder the text's vector, of a classifier
+ * the bare number of each label; or "no" and why the model is refused.
  */
 #include <math.h>
 #include <stdio.h>
@@ -36,6 +37,20 @@ static double score_of(const float *row, int64_t n, int32_t id)
     return (double)row[id] - most - log(sum);
 }
 
+static void print_scores(const struct op_view *out, const struct text *t)
+{
+    for (int64_t i = 0; i + 1 < t->n; i++)
+        printf(" %.9g", score_of(out->p + i * out->ld, out->shape.cols, t->id[i + 1]));
+}
+
+/* A text's vector stands in one row: the only one of a mean, the last token's, or the first's. */
+static void print_vector(const struct op_view *out, const struct text *t, const struct config *c)
+{
+    const float *row = out->p + (c->pool == POOL_LAST ? t->n - 1 : 0) * out->ld;
+    for (int64_t i = 0; i < out->shape.cols; i++)
+        printf(" %.9g", row[i]);
+}
+
 /* The device is a CPU: its rows are read where they are. */
 static int say(const struct resident *r, const struct text *t, struct err *e)
 {
@@ -44,14 +59,16 @@ static int say(const struct resident *r, const struct text *t, struct err *e)
         .n_cell = (t->n + K_CELL - 1) / K_CELL,
         .n_feed = t->n,
         .passes = PASS_ALL,
-        .output = MODEL_LOGITS};
+        .output = r->model->cfg.is_encoder ? MODEL_EMBED : MODEL_LOGITS};
     struct op_view out;
     struct runner *runner = runner_new(r->model, &o, r->stream, e);
     int rc = runner ? runner_feed(runner, t->id, t->n, 0, t->n, &out, e) : -1;
     if (!rc)
         printf("ok");
-    for (int64_t i = 0; !rc && i + 1 < t->n; i++)
-        printf(" %.9g", score_of(out.p + i * out.ld, out.shape.cols, t->id[i + 1]));
+    if (!rc && r->model->cfg.is_encoder)
+        print_vector(&out, t, &r->model->cfg);
+    else if (!rc)
+        print_scores(&out, t);
     runner_free(runner);
     return rc;
 }
