@@ -459,7 +459,8 @@ static int parse_root(struct config *c, const struct json *root, struct err *e)
     if (c->is_wrapped && (refuse_foreign(c, &text, e) ||
                           config_packing_parse(&c->packing, &text, e) || parse_shared(c, root, e)))
         return -1;
-    if (family_row[c->family].parse(c, &text, e))
+    if (family_row[c->family].parse(c, &text, e) ||
+        (c->is_wrapped && config_outer_tie_parse(c, root, e)))
         return -1;
     if (c->sees_ahead && !c->is_encoder)
         return json_err(root, e, ERR_UNSUPPORTED,

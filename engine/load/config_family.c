@@ -18,22 +18,26 @@ static const struct {
 #undef FAMILY
 };
 
-/* Models around a text model. text: its model_type where the text_config does not say it. called:
- * what the text_config says of such a model whose positions are threefold, by time, height and
- * width, which are one where there is no picture; its older files have all at the top. */
+/* Models around a text model. text: its model_type where the text_config does not say it. ties:
+ * that its head is the embedding where it does not say itself. called: what the text_config says of
+ * such a model whose positions are threefold, by time, height and width, which are one where there
+ * is no picture; its older files have all at the top. theta: of theirs, where nothing says it. */
 static const struct wrapper {
-    const char *type, *arch, *text, *called;
+    const char *type, *arch, *text;
+    bool ties;
+    const char *called;
+    double theta;
 } wrapper[] = {
-    {"gemma3", "Gemma3ForConditionalGeneration", "gemma3_text", NULL},
-    {"gemma3n", "Gemma3nForConditionalGeneration", "gemma3n_text", NULL},
-    {"gemma4", "Gemma4ForConditionalGeneration", "gemma4_text", NULL},
-    {"llava", "LlavaForConditionalGeneration", "llama", NULL},
-    {"mistral3", "Mistral3ForConditionalGeneration", "mistral", NULL},
-    {"qwen2_vl", "Qwen2VLForConditionalGeneration", "qwen2", "qwen2_vl_text"},
-    {"qwen2_5_vl", "Qwen2_5_VLForConditionalGeneration", "qwen2", "qwen2_5_vl_text"},
-    {"qwen3_vl", "Qwen3VLForConditionalGeneration", "qwen3", "qwen3_vl_text"},
-    {"qwen3_5", "Qwen3_5ForConditionalGeneration", "qwen3_5_text", NULL},
-    {"qwen3_5_moe", "Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe_text", NULL},
+    {"gemma3", "Gemma3ForConditionalGeneration", "gemma3_text", true, NULL, 0},
+    {"gemma3n", "Gemma3nForConditionalGeneration", "gemma3n_text", true, NULL, 0},
+    {"gemma4", "Gemma4ForConditionalGeneration", "gemma4_text", true, NULL, 0},
+    {"llava", "LlavaForConditionalGeneration", "llama", false, NULL, 0},
+    {"mistral3", "Mistral3ForConditionalGeneration", "mistral", true, NULL, 0},
+    {"qwen2_vl", "Qwen2VLForConditionalGeneration", "qwen2", false, "qwen2_vl_text", 1e6},
+    {"qwen2_5_vl", "Qwen2_5_VLForConditionalGeneration", "qwen2", false, "qwen2_5_vl_text", 1e6},
+    {"qwen3_vl", "Qwen3VLForConditionalGeneration", "qwen3", false, "qwen3_vl_text", 5e5},
+    {"qwen3_5", "Qwen3_5ForConditionalGeneration", "qwen3_5_text", false, NULL, 0},
+    {"qwen3_5_moe", "Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe_text", false, NULL, 0},
 };
 
 enum { N_WRAPPER = sizeof wrapper / sizeof wrapper[0] };
@@ -77,6 +81,7 @@ static int find_inner(struct config *c, const struct json *root, const struct wr
     const char *type = w->text;
     bool is_flat = w->called && !json_member(root, "text_config").node;
     c->is_threefold = w->called;
+    c->rope.theta = w->theta;
     *text = *root;
     if (is_flat)
         return find_name(root, type, false, &c->family, e);
@@ -88,6 +93,18 @@ static int find_inner(struct config *c, const struct json *root, const struct wr
     if (w->called && strcmp(type, w->called) == 0)
         type = w->text;
     return find_name(m.node ? &m : text, type, false, &c->family, e);
+}
+
+int config_outer_tie_parse(struct config *c, const struct json *root, struct err *e)
+{
+    bool is_tied = false;
+    for (int w = 0; w < N_WRAPPER; w++)
+        is_tied = is_tied || (wrapper[w].ties && (strcmp(c->architecture, wrapper[w].arch) == 0 ||
+                                                  strcmp(c->architecture, wrapper[w].type) == 0));
+    if (json_opt_bool(root, "tie_word_embeddings", &is_tied, e))
+        return -1;
+    c->is_tied = c->is_tied || is_tied;
+    return 0;
 }
 
 /* A family's class that labels texts: its name but for the end. */

@@ -266,7 +266,8 @@ int config_rope_parse(struct config *c, const struct json *root, struct err *e)
     struct json v = {.up = root, .file = root->file};
     struct config_rope *r = &c->rope;
     const struct config_traits *t = config_traits_of(c);
-    *r = (struct config_rope){.theta = t->theta > 0 ? t->theta : 10000,
+    double by_class = r->theta > 0 ? r->theta : t->theta; /* of the model around it, or its own */
+    *r = (struct config_rope){.theta = by_class > 0 ? by_class : 10000,
                               .partial = t->partial > 0 ? t->partial : 1};
     if (c->d_head % 2)
         return json_err(root, e, ERR_UNSUPPORTED,

@@ -119,6 +119,11 @@ const struct config_traits *config_traits_of(const struct config *c);
 /* The family, and where the text model's fields stand. */
 int config_family_find(struct config *c, const struct json *root, struct json *text, struct err *e);
 
+/* Of a model around a text model, behind the text_config: whether its head is the embedding, which
+ * later versions say themselves, where the text_config may have what its class has. The files have
+ * the word over both (tied_head.h). */
+int config_outer_tie_parse(struct config *c, const struct json *root, struct err *e);
+
 /* Parts of what most families name alike. */
 int config_sizes_parse(struct config *c, const struct json *root, struct err *e);
 int config_act_parse(struct config *c, const struct json *root, const char *key, struct err *e);

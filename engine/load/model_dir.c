@@ -17,6 +17,7 @@
 #include "engine/load/path.h"
 #include "engine/load/small_files.h"
 #include "engine/load/stacked_weight.h"
+#include "engine/load/tied_head.h"
 
 enum { CONFIG_TEXT_MAX = 1 << 20 };
 
@@ -77,6 +78,17 @@ static struct weights *open_weights(const struct model_dir *d, struct err *e)
     return weights_open_with(d->path, &c->packing, module, (size_t)c->n_dense, e);
 }
 
+/* What config.json says of the head, and the files otherwise. */
+static int untie_head(struct model_dir *d, struct err *e)
+{
+    bool is_apart = false;
+    if (d->config.is_tied && !d->config.is_encoder && tied_head_is_apart(d->weights, &is_apart, e))
+        return -1;
+    if (is_apart)
+        d->config.is_tied = false;
+    return 0;
+}
+
 static int read_all(struct model_dir *d, bool is_random, struct err *e)
 {
     if (check_dir(d->path, e) || config_load(&d->config, d->path, e) || read_generation(d, e) ||
@@ -89,7 +101,7 @@ static int read_all(struct model_dir *d, bool is_random, struct err *e)
     if (path_exists(d->path, "tokenizer.json"))
         d->tokenizer_path = path_join(d->path, "tokenizer.json");
     d->weights = is_random ? weights_random(e) : open_weights(d, e);
-    return d->weights ? 0 : -1;
+    return d->weights && (is_random || untie_head(d, e) == 0) ? 0 : -1;
 }
 
 /* ---- a GGUF file --------------------------------------------------------------------------- */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What config.json says of Gemma 4 and 3n.
+ * What config.json says of Gemma 4 and 3n, and of models around a text model.
  */
 #include "tests/lib/test.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "engine/load/config.h"
@@ -93,6 +94,54 @@ static void test_gemma3n(void **state)
     assert_true(c.n_kv_head == 2 && config_kv_layer(&c, 29) == 19);
 }
 
+/* Fault: a tied head that the model around the text model alone tells of, or its class. */
+static void test_outer_tie(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *class, *text, *more;
+        bool is_tied;
+    } row[] = {{"Llava", "true", "", true},
+               {"Llava", "false", ",\"tie_word_embeddings\":true", true},
+               {"Llava", "false", "", false},
+               {"Mistral3", "false", ",\"tie_word_embeddings\":false", false},
+               {"Mistral3", "false", "", true},
+               {"Gemma3", "false", ",\"tie_word_embeddings\":true", true},
+               {"Gemma3", "false", "", true},
+               {"Gemma3", "false", ",\"tie_word_embeddings\":false", false}};
+    for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
+        char text[300];
+        snprintf(text, sizeof text,
+                 "{\"architectures\":[\"%sForConditionalGeneration\"],\"text_config\":"
+                 "{\"tie_word_embeddings\":%s}%s}",
+                 row[i].class, row[i].text, row[i].more);
+        assert_int_equal(parse(text).is_tied, row[i].is_tied);
+    }
+}
+
+/* Fault: the theta of a class that is a text model's alone. */
+static void test_outer_theta(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *class, *text;
+        double theta;
+    } row[] = {{"Qwen2_5_VL", "", 1e6},
+               {"Qwen3VL", "", 5e5},
+               {"Qwen3VL", ",\"rope_theta\":7000", 7000},
+               {"Qwen3VL", ",\"rope_parameters\":{\"rope_theta\":800}", 800}};
+    for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
+        char text[400];
+        snprintf(text, sizeof text,
+                 "{\"architectures\":[\"%sForConditionalGeneration\"],\"text_config\":{"
+                 "\"vocab_size\":100,\"hidden_size\":16,\"intermediate_size\":80,"
+                 "\"num_hidden_layers\":2,\"num_attention_heads\":4,\"num_key_value_heads\":2,"
+                 "\"max_position_embeddings\":99%s}}",
+                 row[i].class, row[i].text);
+        assert_true(parse(text).rope.theta == row[i].theta);
+    }
+}
+
 static const struct refused {
     const char *text, *why;
 } refused[] = {
@@ -148,8 +197,8 @@ static void test_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gemma4),
-        cmocka_unit_test(test_gemma3n),
+        cmocka_unit_test(test_gemma4),      cmocka_unit_test(test_outer_tie),
+        cmocka_unit_test(test_outer_theta), cmocka_unit_test(test_gemma3n),
         cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

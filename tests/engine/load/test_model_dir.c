@@ -14,10 +14,11 @@
 #include "tests/lib/golden.h"
 #include "tests/lib/test.h"
 
-#define CONFIG                                                                                     \
-    "{\"architectures\":[\"LlamaForCausalLM\"],\"vocab_size\":10,\"hidden_size\":4,"               \
+#define LLAMA                                                                                      \
+    "\"architectures\":[\"LlamaForCausalLM\"],\"vocab_size\":10,\"hidden_size\":4,"                \
     "\"intermediate_size\":8,\"num_hidden_layers\":3,\"num_attention_heads\":2,"                   \
-    "\"num_key_value_heads\":1,\"max_position_embeddings\":64,\"eos_token_id\":2}"
+    "\"num_key_value_heads\":1,\"max_position_embeddings\":64,\"eos_token_id\":2"
+#define CONFIG "{" LLAMA "}"
 #define BERT_CONFIG                                                                                \
     "{\"architectures\":[\"BertModel\"],\"vocab_size\":10,\"hidden_size\":4,"                      \
     "\"intermediate_size\":8,\"num_hidden_layers\":1,\"num_attention_heads\":2,"                   \
@@ -78,6 +79,33 @@ static void test_errors_name_the_directory(void **state)
     assert_err(model_dir_init(&d, dir, &e), &e, ERR_BAD_INPUT,
                "generation_config.json: eos_token_id: expected a number, found a string");
     test_dir_free(dir);
+}
+
+/* Faults: a head of its own in the files that is not read because the config says that there is
+ * none; one that is the embedding and is read as another. */
+static void test_tied_head(void **state)
+{
+    (void)state;
+    static const char *const at[] = {"[256,512]", "[272,528]"}; /* bytes repeat after 256 */
+    for (int differs = 0; differs < 2; differs++) {
+        char *dir = test_dir_new(), header[400];
+        struct model_dir d;
+        struct err e = ERR_INIT;
+        put_text(dir, "config.json", "{\"tie_word_embeddings\":true," LLAMA "}");
+        snprintf(header, sizeof header,
+                 "{\"model.embed_tokens.weight\":{\"dtype\":\"BF16\",\"shape\":[2,64],"
+                 "\"data_offsets\":[0,256]},%s\"lm_head.weight\":{\"dtype\":\"BF16\","
+                 "\"shape\":[2,64],\"data_offsets\":%s}}",
+                 differs ? "\"model.norm.weight\":{\"dtype\":\"F32\",\"shape\":[4],"
+                           "\"data_offsets\":[256,272]},"
+                         : "",
+                 at[differs]);
+        put_st(dir, "model.safetensors", header, differs ? 528 : 512);
+        assert_good(model_dir_init(&d, dir, &e), &e);
+        assert_int_equal(d.config.is_tied, !differs);
+        model_dir_release(&d);
+        test_dir_free(dir);
+    }
 }
 
 /* Fault: a folder that was cloned without its large files is told that they are no JSON. */
@@ -350,6 +378,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_least_directory),
         cmocka_unit_test(test_errors_name_the_directory),
+        cmocka_unit_test(test_tied_head),
         cmocka_unit_test(test_lfs_pointers),
         cmocka_unit_test(test_special_tokens),
         cmocka_unit_test(test_templates),
