@@ -30,6 +30,7 @@ static struct sample_params sampling(const struct sample_params *advised)
         return s;
     s.top_k = advised->top_k;
     s.min_p = advised->min_p;
+    s.typical_p = advised->typical_p;
     s.temperature = advised->temperature > 0 ? advised->temperature : s.temperature;
     s.top_p = advised->top_p > 0 ? advised->top_p : s.top_p;
     s.repetition = advised->repetition > 0 ? advised->repetition : s.repetition;

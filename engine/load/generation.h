@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * generation_config.json: the sampling that a model's makers advise, and the ids that end a text.
- * All of it is advice: a request's own parameters come first.
+ * All of it is advice: a request's own parameters come first. What would change an answer and is
+ * not obeyed is named, for whoever opens the model to tell.
  *
  * Thread: any.
  */
@@ -14,13 +15,15 @@
 
 #include "engine/load/config.h"
 
+enum { GENERATION_NAMES_MAX = 256 };
+
 struct generation {
     int32_t bos, pad; /* -1: none */
     int32_t eos[CONFIG_EOS_MAX], n_eos;
     bool do_sample; /* false: greedy unless the request says otherwise */
-    double temperature, top_p, min_p, repetition_penalty;
-    int64_t top_k;          /* 0: all */
-    int64_t max_new_tokens; /* 0: not told */
+    double temperature, top_p, min_p, typical_p, repetition_penalty;
+    int64_t top_k;                      /* 0: all */
+    char ignored[GENERATION_NAMES_MAX]; /* "num_beams, stop_strings"; "": nothing */
 };
 
 /* What holds without the file: greedy, the ids of config.json. */

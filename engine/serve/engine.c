@@ -44,6 +44,9 @@ static int load(struct engine *g, const struct engine_options *o, struct err *e)
     if (g->fixed.res.template_err.code)
         log_event(LOG_WARN, "chat template does not compile",
                   LOG_TEXT("why", g->fixed.res.template_err.msg));
+    if (*g->fixed.res.dir.generation.ignored)
+        log_event(LOG_WARN, "generation_config.json has what is not obeyed",
+                  LOG_TEXT("fields", g->fixed.res.dir.generation.ignored));
     return 0;
 }
 
@@ -147,6 +150,7 @@ static struct sample_params advised(const struct generation *a)
         p.top_p = a->top_p > 0 ? a->top_p : 1;
         p.min_p = a->min_p;
         p.top_k = a->top_k;
+        p.typical_p = a->typical_p;
     }
     return p;
 }

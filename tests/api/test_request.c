@@ -66,11 +66,12 @@ static void test_defaults(void **state)
 static void test_the_models_advice(void **state)
 {
     struct sample_params advised = {
-        .temperature = 0.6, .top_p = 0.9, .top_k = 20, .repetition = 1.1};
+        .temperature = 0.6, .top_p = 0.9, .top_k = 20, .repetition = 1.1, .typical_p = 0.8};
     (void)state;
     limits.sample = &advised;
     assert_good_body(API_CHAT, "{" CHAT ",\"top_p\":0.5}");
     assert_true(q.gen.sample.temperature == 0.6 && q.gen.sample.top_p == 0.5);
+    assert_true(q.gen.sample.typical_p == 0.8);
     assert_true(q.gen.sample.top_k == 20 && q.gen.sample.repetition == 1.1);
     advised.temperature = 0;
     assert_good_body(API_CHAT, "{" CHAT "}");

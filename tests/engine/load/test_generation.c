@@ -28,10 +28,34 @@ static void advice_is_taken(void **state)
     assert_err(generation_parse(&g, text, strlen(text), &e), &e, ERR_BAD_INPUT, "temperature");
 }
 
+/* Faults: a field that changes answers and is passed over in silence; one at rest that is told; -1,
+ * by which some mean no cut, that keeps a model from being opened. */
+static void what_is_not_obeyed_is_named(void **state)
+{
+    (void)state;
+    struct config c = {.n_eos = 0};
+    struct generation g;
+    struct err e = ERR_INIT;
+    generation_default(&g, &c);
+    const char *text = "{\"top_k\":-1,\"typical_p\":0.7,\"num_beams\":1,\"guidance_scale\":1.0,"
+                       "\"bad_words_ids\":[],\"stop_strings\":null,\"token_healing\":false,"
+                       "\"max_new_tokens\":2048,\"forced_eos_token_id\":null}";
+    assert_good(generation_parse(&g, text, strlen(text), &e), &e);
+    assert_true(g.top_k == 0 && g.typical_p == 0.7);
+    assert_string_equal(g.ignored, "");
+    text = "{\"num_beams\":4,\"suppress_tokens\":[7],\"stop_strings\":\"x\",\"top_h\":0.4,"
+           "\"no_repeat_ngram_size\":3,\"token_healing\":true,\"min_length\":0,"
+           "\"forced_bos_token_id\":0}";
+    assert_good(generation_parse(&g, text, strlen(text), &e), &e);
+    assert_string_equal(g.ignored, "forced_bos_token_id, no_repeat_ngram_size, num_beams, "
+                                   "stop_strings, suppress_tokens, token_healing, top_h");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(advice_is_taken),
+        cmocka_unit_test(what_is_not_obeyed_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
