@@ -89,6 +89,8 @@ static int plan(struct job *j, struct err *e)
     struct model_options mo = {.type = -1, .kv_type = -1, .files = j->from->weights};
     if (gguf_arch_of(&j->from->config, &j->arch, e))
         return -1;
+    if (j->from->config.is_encoder)
+        return err_set(e, ERR_UNSUPPORTED, "models of vectors and labels are not written as GGUF");
     j->shape = model_new(&j->from->config, &mo, NULL, e);
     if (!j->shape || base_id_read(j->from, &j->shape->base, e))
         return -1;

@@ -305,6 +305,45 @@ static int put_mixers(const struct gguf *g, const struct gguf_shape *s, struct b
     return 0;
 }
 
+/* What would make vectors of texts of it, or others see ahead. */
+static int check_use(const struct gguf *g, const struct gguf_shape *s, struct err *e)
+{
+    char key[KEY_BYTES];
+    int64_t pooling = 0;
+    bool is_causal = true;
+    if (gguf_opt_int(g, key_of(key, s, "pooling_type"), &pooling, e))
+        return -1;
+    if (pooling > 0)
+        return err_set(e, ERR_UNSUPPORTED,
+                       "%s: %s: %lld: models of vectors are not supported in GGUF; their "
+                       "directories are",
+                       g->name, key, (long long)pooling);
+    if (gguf_opt_bool(g, key_of(key, s, "attention.causal"), &is_causal, e))
+        return -1;
+    return is_causal ? 0
+                     : err_set(e, ERR_UNSUPPORTED, "%s: %s: false is not supported; true is",
+                               g->name, key);
+}
+
+/* Few files say so; the architecture does where they don't. 0 is no scale. */
+static int check_weights(const struct gguf *g, const struct gguf_shape *s, struct err *e)
+{
+    char key[KEY_BYTES];
+    bool own = s->has & HAS_SUMS, sums = own;
+    double scale = 1;
+    if (gguf_opt_bool(g, key_of(key, s, "expert_weights_norm"), &sums, e))
+        return -1;
+    if (sums != own)
+        return err_set(e, ERR_UNSUPPORTED, "%s: %s: %s is not supported; %s is", g->name, key,
+                       sums ? "true" : "false", own ? "true" : "false");
+    if (gguf_opt_num(g, key_of(key, s, "expert_weights_scale"), &scale, e))
+        return -1;
+    return scale == 0 || scale == 1
+               ? 0
+               : err_set(e, ERR_UNSUPPORTED, "%s: %s: %g is not supported; 1 is", g->name, key,
+                         scale);
+}
+
 /* How experts are weighed: by a softmax; gpt-oss' by one over those that were picked, which is the
  * same as a share of their sum. */
 static int check_gating(const struct gguf *g, const struct gguf_shape *s, struct err *e)
@@ -314,7 +353,7 @@ static int check_gating(const struct gguf *g, const struct gguf_shape *s, struct
     if (gguf_opt_int(g, key_of(key, s, "expert_gating_func"), &kind, e))
         return -1;
     if (kind == 1 || kind == own)
-        return 0;
+        return check_weights(g, s, e);
     return err_set(e, ERR_UNSUPPORTED, "%s: %s: %lld is not supported; %lld is", g->name, key,
                    (long long)kind, (long long)own);
 }
@@ -541,9 +580,10 @@ static int put_ids(const struct gguf *g, struct buf *out, struct err *e)
 int gguf_config_text(const struct gguf *g, struct buf *out, struct err *e)
 {
     struct gguf_shape s;
-    if (gguf_shape_read(&s, g, e) || put_family(g, &s, out, e) || put_numbers(g, &s, out, e) ||
-        put_kv_heads(g, &s, out, e) || put_mixers(g, &s, out, e) || put_experts(g, &s, out, e) ||
-        put_vocab(g, out, e) || put_scaling(g, &s, out, e) || put_ids(g, out, e))
+    if (gguf_shape_read(&s, g, e) || check_use(g, &s, e) || put_family(g, &s, out, e) ||
+        put_numbers(g, &s, out, e) || put_kv_heads(g, &s, out, e) || put_mixers(g, &s, out, e) ||
+        put_experts(g, &s, out, e) || put_vocab(g, out, e) || put_scaling(g, &s, out, e) ||
+        put_ids(g, out, e))
         return -1;
     buf_str(out, "}");
     return buf_check(out, g->name, e);

@@ -73,7 +73,7 @@ static int find_all(struct load *l, struct err *e)
     for (const struct spec_row *r; (r = spec_walk_next(&w)); p++)
         if (find_tensor(l, p, r->is_transposed, e))
             return -1;
-    return 0;
+    return stored_check_all(l->w, l->from, l->m->n_param, e);
 }
 
 static int64_t piece_panels(const struct load *l, const struct param *p)

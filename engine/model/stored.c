@@ -8,6 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/map.h"
+#include "engine/load/gguf_weights.h"
+
 enum { NAME_BYTES = 512, TRIED_MAX = 8 };
 
 struct tried {
@@ -75,4 +78,23 @@ int stored_want(struct weights *w, const struct config *c, const char *name, int
     if (weights_want(w, t.name[at < t.n ? at : 0], rank, dim, out, e) == 0)
         return 0;
     return at < t.n ? -1 : err_missing(&t, e);
+}
+
+int stored_check_all(const struct weights *w, const struct weight *const *from, int32_t n,
+                     struct err *e)
+{
+    const struct weight *left = NULL;
+    struct map read;
+    if (weights_count(w) == 0 || !weights_at(w, 0)->gguf)
+        return 0;
+    map_init(&read);
+    for (int32_t i = 0; i < n; i++)
+        map_put_str(&read, from[i]->t->name, (void *)(uintptr_t)from[i]);
+    for (size_t i = 0; i < weights_count(w) && !left; i++)
+        if (!map_get_str(&read, weights_at(w, i)->t->name))
+            left = weights_at(w, i);
+    map_release(&read);
+    return left ? err_set(e, ERR_UNSUPPORTED, "%s: %.200s: is no parameter of this model",
+                          weight_file_name(left), left->gguf->from->name)
+                : 0;
 }

@@ -24,4 +24,9 @@ int stored_want(struct weights *w, const struct config *c, const char *name, int
 /* Whether the files have it, by any of its names. */
 bool stored_has(const struct weights *w, const struct config *c, const char *name);
 
+/* A GGUF file has no tensor but what counts in its model, and an architecture there can have some
+ * that its family here has not: each one must be among from[0, n). */
+int stored_check_all(const struct weights *w, const struct weight *const *from, int32_t n,
+                     struct err *e);
+
 #endif

@@ -195,6 +195,9 @@ static void logits_have_the_same_bits(void **state)
                                        MODELS "qwen3_moe",
                                        MODELS "mixtral",
                                        MODELS "olmoe",
+                                       MODELS "llava",
+                                       MODELS "qwen2_5_vl",
+                                       MODELS "qwen3_vl",
                                        FILES "coded.gguf",
                                        FILES "experts.gguf"};
     char *root = test_dir_new();
@@ -386,6 +389,8 @@ static void what_would_be_another_is_named(void **state)
     refused(MODELS "gpt2", "family gpt2");
     refused(MODELS "gemma2", "family gemma2");
     refused(MODELS "bert_cls", "family bert");
+    refused(MODELS "qwen3_last", "models of vectors");
+    refused(MODELS "qwen3_rank", "models of vectors and labels");
     refused(MODELS "qwen2_window", "windows");
     refused(MODELS "qwen2_moe", "family qwen2_moe");
     refused(MODELS "olmoe_normed", "norm_topk_prob: true");

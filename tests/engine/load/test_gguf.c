@@ -493,6 +493,54 @@ static void test_metadata(void **state)
     expect_model(&m, ERR_BAD_INPUT, "lfm2.block_count: expected 1 to 2147483647, found 0");
 }
 
+/* A model of one layer and, where its architecture has them, four experts; n_more keys follow. */
+static struct made shape(const char *arch, uint64_t n_more)
+{
+    static const char *const name[] = {"attention.head_count", "embedding_length", "block_count",
+                                       "expert_count"};
+    static const uint32_t value[] = {4, 64, 1, 4};
+    struct made m = head(0, 5 + n_more);
+    key_str(&m, "general.architecture", arch);
+    for (size_t i = 0; i < 4; i++) {
+        char key[64];
+        snprintf(key, sizeof key, "%s.%s", arch, name[i]);
+        key_u32(&m, key, value[i]);
+    }
+    return m;
+}
+
+static void key_bool(struct made *m, const char *key, char value)
+{
+    add_str(m, key), add_u32(m, 7), add(m, &value, 1);
+}
+
+static void key_f32(struct made *m, const char *key, float value)
+{
+    add_str(m, key), add_u32(m, 6), add(m, &value, sizeof value);
+}
+
+/* Fault: what changes a model's use or its arithmetic is passed over. */
+static void test_metadata_that_counts(void **state)
+{
+    (void)state;
+    struct made m = shape("qwen3", 1);
+    key_u32(&m, "qwen3.pooling_type", 3);
+    expect_model(&m, ERR_UNSUPPORTED, "qwen3.pooling_type: 3: models of vectors are not supported");
+    m = shape("qwen3", 1), key_u32(&m, "qwen3.pooling_type", 0);
+    expect_model(&m, ERR_BAD_INPUT, "expert_used_count is missing");
+    m = shape("llama", 1), key_bool(&m, "llama.attention.causal", 0);
+    expect_model(&m, ERR_UNSUPPORTED, "llama.attention.causal: false is not supported");
+    m = shape("qwen3moe", 1), key_bool(&m, "qwen3moe.expert_weights_norm", 0);
+    expect_model(&m, ERR_UNSUPPORTED, "expert_weights_norm: false is not supported; true is");
+    m = shape("olmoe", 1), key_bool(&m, "olmoe.expert_weights_norm", 1);
+    expect_model(&m, ERR_UNSUPPORTED, "expert_weights_norm: true is not supported; false is");
+    m = shape("qwen3moe", 1), key_f32(&m, "qwen3moe.expert_weights_scale", 2.5f);
+    expect_model(&m, ERR_UNSUPPORTED, "expert_weights_scale: 2.5 is not supported; 1 is");
+    m = shape("qwen3moe", 2), key_bool(&m, "qwen3moe.expert_weights_norm", 1);
+    key_f32(&m, "qwen3moe.expert_weights_scale", 0);
+    expect_model(&m, ERR_BAD_INPUT, "qwen3moe.expert_used_count is missing");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -507,6 +555,7 @@ int main(void)
         cmocka_unit_test(test_keys_that_lie),
         cmocka_unit_test(test_tensors_that_lie),
         cmocka_unit_test(test_metadata),
+        cmocka_unit_test(test_metadata_that_counts),
         cmocka_unit_test(test_scale_not_finite),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
