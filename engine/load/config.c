@@ -251,7 +251,7 @@ static int parse_heads(struct config *c, const struct json *root, struct err *e)
     if (config_count_opt(root, "num_key_value_heads", c->n_head, &c->n_kv_head, e))
         return -1;
     if (c->n_head % c->n_kv_head)
-        return json_err(kv.node ? &kv : root, e, ERR_BAD_INPUT, "%d heads cannot share %d",
+        return json_err(root, e, ERR_BAD_INPUT, "num_key_value_heads: %d heads cannot share %d",
                         c->n_head, c->n_kv_head);
     if (!json_absent(&dim))
         return get_count(root, "head_dim", K_HEAD_MAX, &c->d_head, e);

@@ -49,9 +49,10 @@ static int adjust_ff(struct config *c, const struct json *root, struct err *e)
     if (!m.node || !json_absent(&m)) {
         double width = by * (double)c->d_ff;
         if (!(width >= 1 && width <= CONFIG_WIDTH_MAX))
-            return json_err(m.node ? &m : root, e, ERR_BAD_INPUT,
-                            "a feed-forward of %g numbers; 1 to %d are supported", width,
-                            CONFIG_WIDTH_MAX);
+            return json_err(root, e, ERR_BAD_INPUT,
+                            "block_ffn_dim_multiplier: a feed-forward of %g numbers; 1 to %d are "
+                            "supported",
+                            width, CONFIG_WIDTH_MAX);
         c->d_ff = ((int64_t)width + run - 1) / run * run;
     }
     return c->d_ff > 0 ? 0 : json_err(root, e, ERR_BAD_INPUT, "the feed-forward has no width");

@@ -21,7 +21,6 @@ static int parse_interval(struct config *c, const struct json *root, struct err 
 
 static int parse_heads(struct config *c, const struct json *root, struct err *e)
 {
-    struct json n_v = json_member(root, "linear_num_value_heads");
     c->n_state_k = 16, c->n_state_v = 32;
     c->d_state_k = c->d_state_v = 128;
     if (config_count_opt(root, "linear_num_key_heads", CONFIG_WIDTH_MAX, &c->n_state_k, e) ||
@@ -30,8 +29,9 @@ static int parse_heads(struct config *c, const struct json *root, struct err *e)
         config_count_opt(root, "linear_value_head_dim", CONFIG_STATE_HEAD_MAX, &c->d_state_v, e))
         return -1;
     if (c->n_state_v % c->n_state_k)
-        return json_err(n_v.node ? &n_v : root, e, ERR_BAD_INPUT,
-                        "%d heads of values cannot share %d of keys", c->n_state_v, c->n_state_k);
+        return json_err(root, e, ERR_BAD_INPUT,
+                        "linear_num_value_heads: %d heads of values cannot share %d of keys",
+                        c->n_state_v, c->n_state_k);
     if (config_conv_width(c) > CONFIG_WIDTH_MAX)
         return json_err(root, e, ERR_TOO_LARGE,
                         "linear_num_value_heads: the heads have %lld columns; %d are supported",

@@ -123,9 +123,8 @@ int config_experts_parse(struct config *c, const struct json *root, struct err *
                                      &c->d_shared, e)) ||
         (!x->normalises && json_opt_bool(root, "norm_topk_prob", &c->normalises_top, e)))
         return -1;
-    struct json top = json_member(root, top_key);
     if (c->n_top > c->n_expert)
-        return json_err(top.node ? &top : root, e, ERR_BAD_INPUT, "%d experts for a token, of %d",
+        return json_err(root, e, ERR_BAD_INPUT, "%s: %d experts for a token, of %d", top_key,
                         c->n_top, c->n_expert);
     for (int64_t l = 0; l < c->n_layer; l++)
         c->has_experts[l] = true;

@@ -48,7 +48,7 @@ static int count_or_none(const struct json *root, const char *key, int64_t hi, i
 static int parse_widths(struct config *c, const struct json *root, struct err *e)
 {
     const struct config_latent *t = &config_traits_of(c)->latent;
-    struct json v = json_member(root, "v_head_dim"), kv = json_member(root, "num_key_value_heads");
+    struct json kv = json_member(root, "num_key_value_heads");
     int32_t nope = t->nope;
     c->d_latent_q = t->q_rank, c->d_latent = t->kv_rank, c->d_turned = t->rope, c->d_value = t->v;
     c->n_kv_head = c->n_head;
@@ -75,9 +75,9 @@ static int parse_widths(struct config *c, const struct json *root, struct err *e
                         c->d_head, K_HEAD_MAX);
     return c->d_value <= c->d_head
                ? 0
-               : json_err(v.node ? &v : root, e, ERR_UNSUPPORTED,
-                          "values of %d numbers are not supported with keys of %d; as many are, "
-                          "and fewer",
+               : json_err(root, e, ERR_UNSUPPORTED,
+                          "v_head_dim: values of %d numbers are not supported with keys of %d; as "
+                          "many are, and fewer",
                           c->d_value, c->d_head);
 }
 
@@ -103,22 +103,21 @@ static int parse_method(struct config *c, const struct json *root, struct err *e
 
 static int check_groups(const struct config *c, const struct json *root, struct err *e)
 {
-    struct json n = json_member(root, "n_group"), top = json_member(root, "topk_group"), k;
     if (c->n_group < 2)
         return 0;
     if (c->n_group > K_ROUTE_GROUPS || c->n_expert % c->n_group ||
         c->n_expert / c->n_group < c->route_best)
-        return json_err(n.node ? &n : root, e, ERR_UNSUPPORTED,
-                        "%d groups of %d experts are not supported; up to %d groups that are "
-                        "alike, of at least %d, are",
+        return json_err(root, e, ERR_UNSUPPORTED,
+                        "n_group: %d groups of %d experts are not supported; up to %d groups that "
+                        "are alike, of at least %d, are",
                         c->n_group, c->n_expert, K_ROUTE_GROUPS, c->route_best);
     if (c->n_top_group > c->n_group)
-        return json_err(top.node ? &top : root, e, ERR_BAD_INPUT, "%d groups for a token, of %d",
+        return json_err(root, e, ERR_BAD_INPUT, "topk_group: %d groups for a token, of %d",
                         c->n_top_group, c->n_group);
-    k = json_member(root, "num_experts_per_tok");
     return c->n_top <= c->n_top_group * (c->n_expert / c->n_group)
                ? 0
-               : json_err(&k, e, ERR_BAD_INPUT, "%d experts for a token, of %d groups of %d",
+               : json_err(root, e, ERR_BAD_INPUT,
+                          "num_experts_per_tok: %d experts for a token, of %d groups of %d",
                           c->n_top, c->n_top_group, c->n_expert / c->n_group);
 }
 

@@ -33,6 +33,20 @@ static int check_settings(const struct json *root, struct err *e)
     return 0;
 }
 
+/* Later transformers say it too. */
+static int check_head(const struct config *c, const struct json *root, struct err *e)
+{
+    struct json m = json_member(root, "head_dim");
+    int32_t d = c->d_head;
+    if (config_count_opt(root, "head_dim", CONFIG_WIDTH_MAX, &d, e))
+        return -1;
+    return d == c->d_head ? 0
+                          : json_err(&m, e, ERR_UNSUPPORTED,
+                                     "%d is not supported; hidden_size over num_attention_heads, "
+                                     "%d, is",
+                                     d, c->d_head);
+}
+
 static int parse_sizes(struct config *c, const struct json *root, struct err *e)
 {
     struct json old = json_member(root, "n_embd");
@@ -53,7 +67,10 @@ static int parse_sizes(struct config *c, const struct json *root, struct err *e)
         config_count_opt(root, "type_vocab_size", CONFIG_VOCAB_MAX, &c->n_segment, e))
         return -1;
     c->n_head = c->n_kv_head = (int32_t)n_head;
-    return config_split_width(c, root, is_old ? "n_embd" : "hidden_size", e);
+    return config_split_width(c, root, is_old ? "n_embd" : "hidden_size", e) ||
+                   check_head(c, root, e)
+               ? -1
+               : 0;
 }
 
 /* "swiglu" in its makers' files, what it is gated by in others. */

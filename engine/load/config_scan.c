@@ -43,8 +43,8 @@ static int parse_head(struct config *c, const struct json *root, struct err *e)
     if (!is_auto && config_count_opt(root, "mamba_d_head", CONFIG_WIDTH_MAX, &c->d_state_v, e))
         return -1;
     if (c->d_state_v < 1 || c->d_state_v > CONFIG_STATE_HEAD_MAX)
-        return json_err(m.node ? &m : root, e, ERR_UNSUPPORTED,
-                        "heads of %lld numbers are not supported; 1 to %d are",
+        return json_err(root, e, ERR_UNSUPPORTED,
+                        "mamba_d_head: heads of %lld numbers are not supported; 1 to %d are",
                         (long long)(c->d_state_v ? c->d_state_v : auto_head),
                         CONFIG_STATE_HEAD_MAX);
     if ((int64_t)c->d_state_v * c->n_state_v != width)
@@ -56,7 +56,6 @@ static int parse_head(struct config *c, const struct json *root, struct err *e)
 
 static int parse_heads(struct config *c, const struct json *root, struct err *e)
 {
-    struct json groups = json_member(root, "mamba_n_groups");
     c->n_state_k = 1, c->n_state_v = 128, c->d_state_k = 256;
     if (config_count_opt(root, "mamba_n_groups", CONFIG_WIDTH_MAX, &c->n_state_k, e) ||
         config_count_opt(root, "mamba_n_heads", CONFIG_WIDTH_MAX, &c->n_state_v, e) ||
@@ -64,8 +63,9 @@ static int parse_heads(struct config *c, const struct json *root, struct err *e)
         parse_head(c, root, e))
         return -1;
     if (c->n_state_v % c->n_state_k)
-        return json_err(&groups, e, ERR_BAD_INPUT, "%d groups share no %d heads evenly",
-                        c->n_state_k, c->n_state_v);
+        return json_err(root, e, ERR_BAD_INPUT,
+                        "mamba_n_groups: %d groups share no %d heads evenly", c->n_state_k,
+                        c->n_state_v);
     if (config_conv_width(c) > CONFIG_WIDTH_MAX)
         return json_err(root, e, ERR_TOO_LARGE,
                         "mamba_n_heads: the heads have %lld columns; %d are supported",

@@ -56,6 +56,7 @@ static void what_is_refused(void **state)
         {"\"parallel_block\":true", "parallel_block"},
         {"\"mlp_fc2_bias\":true", "mlp_fc2_bias"},
         {"\"num_experts\":8", "num_experts"},
+        {"\"head_dim\":5", "head_dim: 5 is not supported"},
         {"\"rope_scaling\":{}", "rope_scaling"},
         {"\"rotary_emb_scale_base\":512", "rotary_emb_scale_base"}};
     struct config c;
