@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `tandem ps`: what a server does now. On a terminal it is drawn anew every second until Ctrl-C;
- * elsewhere, and with --json or --once, it is told once. Rates are those between two looks.
+ * `tandem ps`, and `tandem top`, which people try first: what a server does now. On a terminal it
+ * is drawn anew every second until Ctrl-C; elsewhere, and with --json or --once, it is told once.
+ * Rates are those between two looks.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -52,7 +53,8 @@ static const struct opt_row rows[] = {{.section = "Looks",
                                        .offset = AT(once)},
                                       REMOTE_ROWS};
 
-const struct cmd_opt cmd_opt_ps = {rows, sizeof rows / sizeof *rows, sizeof(struct ps_values)};
+const struct cmd_opt cmd_opt_ps = {rows, sizeof rows / sizeof *rows, sizeof(struct ps_values)},
+                     cmd_opt_top = {rows, sizeof rows / sizeof *rows, sizeof(struct ps_values)};
 
 /* One look; counters are since the server began. */
 struct look {
@@ -308,4 +310,9 @@ int cmd_ps(const struct opt *o)
     int rc = p ? watch(p, v, &e) : -1;
     peer_free(p);
     return rc ? cmd_fail(o, &e) : CMD_GOOD;
+}
+
+int cmd_top(const struct opt *o)
+{
+    return cmd_ps(o);
 }

@@ -417,8 +417,8 @@ def ps_shows_a_job(server, sh, tmp):
 
 
 def ps_live(server, sh):
-    for columns in (30, 120):
-        with Terminal(sh, "ps", "--interval", 0.1, columns=columns) as t:
+    for columns, command in ((30, "ps"), (120, "top")):
+        with Terminal(sh, command, "--interval", 0.1, columns=columns) as t:
             for _ in range(3):
                 t.until(r"\nmemory .*\r\n")
                 assert all(len(s) < columns for s in drawn(t.screen)), t.screen
