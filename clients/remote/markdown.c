@@ -10,6 +10,7 @@ enum { FENCE = 3, STRONG = 2, HEADINGS = 6 };
 void markdown_init(struct markdown *m, const struct term *t)
 {
     *m = (struct markdown){.term = t, .is_begin = true};
+    wrap_init(&m->wrap, t);
 }
 
 static bool is_mark(char c)
@@ -17,19 +18,26 @@ static bool is_mark(char c)
     return c == '`' || c == '*' || c == '#';
 }
 
+static void put(struct markdown *m, struct buf *out, char c)
+{
+    wrap_char(&m->wrap, out, c, m->is_fenced);
+}
+
 static void put_marks(struct markdown *m, struct buf *out)
 {
     for (size_t i = 0; i < m->n_mark; i++)
-        buf_char(out, m->mark);
+        put(m, out, m->mark);
 }
 
 /* The style of what comes, whatever was before. */
-static void restyle(const struct markdown *m, struct buf *out)
+static void restyle(struct markdown *m, struct buf *out)
 {
     enum term_style s = m->is_fenced || m->is_code ? TERM_CODE : TERM_BOLD;
-    buf_str(out, term_style(m->term, TERM_PLAIN));
-    if (m->is_fenced || m->is_code || m->is_strong || m->is_heading)
-        buf_str(out, term_style(m->term, s));
+    bool is_any = m->is_fenced || m->is_code || m->is_strong || m->is_heading;
+    char style[WRAP_STYLE];
+    snprintf(style, sizeof style, "%s%s", term_style(m->term, TERM_PLAIN),
+             is_any ? term_style(m->term, s) : "");
+    wrap_style(&m->wrap, out, style);
 }
 
 /* Marks stand in the style that they begin, or end. */
@@ -82,6 +90,7 @@ static void end_line(struct markdown *m, struct buf *out)
 
 void markdown_put(struct markdown *m, struct buf *out, const char *text, size_t n)
 {
+    wrap_look(&m->wrap);
     for (size_t i = 0; i < n; i++) {
         char c = text[i];
         if (m->mark && c != m->mark)
@@ -95,7 +104,7 @@ void markdown_put(struct markdown *m, struct buf *out, const char *text, size_t 
             end_line(m, out);
         else if (c != ' ')
             m->is_begin = false;
-        buf_char(out, c);
+        put(m, out, c);
     }
 }
 
@@ -105,4 +114,5 @@ void markdown_end(struct markdown *m, struct buf *out)
         settle(m, out, '\n');
     m->is_fence_end = m->is_fenced;
     end_line(m, out);
+    wrap_end(&m->wrap, out);
 }

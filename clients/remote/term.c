@@ -37,11 +37,16 @@ static int width_set(void)
     return text && !num_int(text, 1, COLUMNS_MAX, &n, &e) ? (int)n : TERM_WIDTH;
 }
 
-int term_width(const struct term *t)
+int term_width_now(const struct term *t)
 {
     struct winsize size;
     bool is_known = ioctl(fileno(t->out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-    int width = is_known ? size.ws_col : width_set();
+    return is_known ? size.ws_col : width_set();
+}
+
+int term_width(const struct term *t)
+{
+    int width = term_width_now(t);
     return width < TERM_WIDTH_MIN ? TERM_WIDTH_MIN : width;
 }
 

@@ -29,7 +29,8 @@ struct term {
 
 void term_init(struct term *t, FILE *out);
 
-/* Columns there are now. */
+/* Columns there are now; to be drawn in, TERM_WIDTH_MIN or more. */
+int term_width_now(const struct term *t);
 int term_width(const struct term *t);
 
 /* What begins a style; "" where there are no colours. */
