@@ -11,6 +11,8 @@
 #     SUITE=trixie tests/fresh/run.sh    Debian 13, in place of 12
 #     FIRST=1 tests/fresh/run.sh         ends behind the quick start
 #
+# A FOLDER that debootstrap has filled already is taken as it is: what takes its time can be done before.
+#
 # The mirror, the proxies and the name service are this machine's own. Mounts are made in a mount
 # namespace of their own, so that none outlives this script, however it ends.
 set -eu
@@ -31,7 +33,8 @@ suite=${SUITE:-bookworm}
 mirror=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Created-By: Packages' |
     awk -v suite=$suite '$2 == suite { print $1; exit }')
 began=$SECONDS
-debootstrap --variant=minbase --include=make,git,ca-certificates $suite "$root" ${mirror:+"$mirror"} >"$root.log" ||
+[ -e "$root/etc/debian_version" ] ||
+    debootstrap --variant=minbase --include=make,git,ca-certificates $suite "$root" ${mirror:+"$mirror"} >"$root.log" ||
     { tail "$root.log" "$root/debootstrap/debootstrap.log"; exit 1; }
 echo "fresh: Debian $(cat "$root/etc/debian_version") with make and git, in $((SECONDS - began)) s"
 apt-config dump | grep -E '^Acquire::[a-z]+::Proxy ' >"$root/etc/apt/apt.conf.d/90proxy" || true
@@ -40,6 +43,7 @@ mount -t proc proc "$root/proc"
 mount -t tmpfs tmpfs "$root/dev/shm"
 mount -t devpts -o newinstance,ptmxmode=0666 devpts "$root/dev/pts" # tests open terminals
 ln -sf pts/ptmx "$root/dev/ptmx"
+rm -rf "$root/tandem"
 git -c safe.directory='*' clone -q --no-hardlinks "$tree" "$root/tandem"
 
 in_root() {
