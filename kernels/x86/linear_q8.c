@@ -35,26 +35,56 @@ static struct q8_call call_at(const struct k_linear *a, int64_t panel, int64_t g
     return q;
 }
 
+/* Asks for the lines that rows leave their outputs in, some with each group: by then they are
+ * there. */
+struct asking {
+    const float *y; /* of the next row */
+    int64_t ld, share;
+};
+
+static void ask(struct asking *a, int64_t h, int64_t groups)
+{
+    for (a->share += h; a->share >= groups; a->share -= groups, a->y += a->ld) {
+        __builtin_prefetch(a->y, 1);
+        __builtin_prefetch((const char *)a->y + LINE_BYTES, 1);
+    }
+}
+
+/* The groups that are whole, one by one. */
+static void whole_groups(const struct q8_isa *isa, const struct k_linear *a, const float *y,
+                         int64_t n, struct q8_call *q)
+{
+    void (*const group)(const struct q8_call *) = isa->group[a->w.type];
+    const struct q8_step step = q8_step_of(a->w.type, a->m);
+    struct asking asking = {.y = y, .ld = a->ld_y};
+    for (int64_t g = 0; g < n; g++, q8_next_group(&step, q)) {
+        ask(&asking, q->h, n);
+        group(q);
+    }
+}
+
 /* Rows [row, row + h) of a panel, counted from the weight's first. */
 static void some_rows(const struct q8_isa *isa, const struct k_linear *a, int64_t panel,
                       int64_t row, int64_t h, float *total)
 {
     const struct k_weight *w = &a->w;
     _Alignas(64) char room[Q8_CODES_MAX];
-    const bool is_few = h <= isa->few_max && isa->few[w->type];
-    int64_t g = 0, whole = is_few ? linear_k_stored(w->type, w->k) / K_Q8_GROUP : 0;
+    const int64_t whole = linear_k_stored(w->type, w->k) / K_Q8_GROUP;
+    float *y = a->y + row * a->ld_y + (panel - a->panel_lo) * K_NR;
     memset(total, 0, (size_t)(h * K_NR) * sizeof *total);
-    for (; g < q8_groups(w->k); g = g < whole ? whole : g + 1) {
+    for (int64_t g = 0; g < q8_groups(w->k); g = g < whole ? whole : g + 1) {
         struct q8_call q = call_at(a, panel, g, row, room);
         q.h = h;
+        q.stride = a->m;
         q.total = total;
-        if (g < whole)
+        if (g >= whole)
+            isa->group[w->type](&q);
+        else if (h <= isa->few_max && isa->few[w->type])
             isa->few[w->type](&q, a->m, whole);
         else
-            isa->group[w->type](&q);
+            whole_groups(isa, a, y, whole, &q);
     }
     int64_t first = panel * K_NR;
-    float *y = a->y + row * a->ld_y + first - a->panel_lo * K_NR;
     struct tile_out out = {.y = y,
                            .ld_y = a->ld_y,
                            .cols = w->n - first,

@@ -28,7 +28,8 @@ struct q8_call {
     int64_t at;        /* the group's first input in its block, of others: under its scale */
     const struct q8_group *x;
     int64_t h;
-    float *total; /* [h][32], 64-aligned */
+    int64_t stride; /* from a row's group to its next one */
+    float *total;   /* [h][32], 64-aligned */
 };
 
 struct q8_isa {
@@ -41,23 +42,39 @@ struct q8_isa {
     void (*out)(const struct tile_out *out, int64_t h, const float *total);
 };
 
-/* To the next group; `at` begins anew with each block, or scale. */
-static inline __attribute__((always_inline)) void q8_next_group(enum k_type type, int64_t m,
-                                                                struct q8_call *q)
+/* From a group of a panel to the next. */
+struct q8_step {
+    int64_t m;    /* groups of rows */
+    int64_t span; /* inputs of a block, or under a scale */
+    int64_t codes,
+        scale; /* bytes: of nested ones a block and none, else a group's codes, a scale */
+    bool is_nested;
+};
+
+static inline __attribute__((always_inline)) struct q8_step q8_step_of(enum k_type type, int64_t m)
 {
     const struct k_stream codes = format_stream(type, 0);
-    const int64_t span = format_is_nested(type) ? K_NESTED : format_group(type);
-    q->x += m;
+    if (format_is_nested(type))
+        return (struct q8_step){m, K_NESTED, codes.bytes, 0, true};
+    return (struct q8_step){m, format_group(type), K_Q8_GROUP / codes.inputs * codes.bytes,
+                            format_stream(type, 1).bytes, false};
+}
+
+/* `at` begins anew with each block, or scale. */
+static inline __attribute__((always_inline)) void q8_next_group(const struct q8_step *s,
+                                                                struct q8_call *q)
+{
+    q->x += s->m;
     q->at += K_Q8_GROUP;
-    if (!format_is_nested(type))
-        q->codes += K_Q8_GROUP / codes.inputs * codes.bytes;
-    if (q->at < span)
+    if (!s->is_nested)
+        q->codes += s->codes;
+    if (q->at < s->span)
         return;
     q->at = 0;
-    if (format_is_nested(type))
-        q->codes += codes.bytes;
+    if (s->is_nested)
+        q->codes += s->codes;
     else
-        q->scale += format_stream(type, 1).bytes;
+        q->scale += s->scale;
 }
 
 /* Few rows wait for memory: a group asks for the lines that one further on has. They are asked for

@@ -23,12 +23,13 @@ typedef void q8_joins(enum k_type type, int h, const struct q8_call *q, __m256 t
 Q8_INLINE void q8_few_rows(enum k_type type, q8_joins *joins, int h, const struct q8_call *first,
                            int64_t m, int64_t n)
 {
+    const struct q8_step step = q8_step_of(type, m);
     struct q8_call q = *first;
     __m256 t[2][Q8_VECTORS];
 #pragma GCC unroll 8
     for (int i = 0; i < h * Q8_VECTORS; i++)
         t[i / Q8_VECTORS][i % Q8_VECTORS] = _mm256_load_ps(q.total + i * 8);
-    for (int64_t g = 0; g < n; g++, q8_next_group(type, m, &q)) {
+    for (int64_t g = 0; g < n; g++, q8_next_group(&step, &q)) {
         q8_ask(type, &q);
         joins(type, h, &q, t);
     }

@@ -155,6 +155,8 @@ TILE_INLINE void rows_open(enum k_type type, int h, int64_t r, const __m512i (*w
     struct q8_call some = *q;
     __m512 t[ROWS * 2];
     some.x += r;
+    for (size_t i = 0; i < (size_t)h * sizeof *some.x; i += LINE_BYTES)
+        __builtin_prefetch((const char *)(some.x + q->stride) + i);
     tile_load(h * 2, t, q->total + r * K_NR);
     rows_group(type, h, w, s, &some, t);
     tile_store(h * 2, t, q->total + r * K_NR);
@@ -186,10 +188,11 @@ TILE_INLINE void group(enum k_type type, const struct q8_call *q)
 TILE_INLINE void few_rows(enum k_type type, int h, const struct q8_call *first, int64_t m,
                           int64_t n)
 {
+    const struct q8_step step = q8_step_of(type, m);
     struct q8_call q = *first;
     __m512 t[ROWS * 2];
     tile_load(h * 2, t, q.total);
-    for (int64_t g = 0; g < n; g++, q8_next_group(type, m, &q)) {
+    for (int64_t g = 0; g < n; g++, q8_next_group(&step, &q)) {
         q8_ask(type, &q);
         const struct q8_scales s = scales_of(type, &q);
         rows_group(type, h, NULL, &s, &q, t);
