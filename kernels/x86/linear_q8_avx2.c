@@ -4,7 +4,7 @@
  * them as bytes: what they count without a sign times the row's codes with it, of which vpmaddubsw
  * adds two, 32,512 at the most. More rows have them opened to words of 16 bits, pairs of inputs
  * side by side, so that a step needs no signs: a group of 32 outputs is 2 KB in the first cache,
- * which the rows pass two at a time.
+ * which the rows pass three at a time, for half of the outputs, then the others.
  */
 #include <immintrin.h>
 
@@ -12,7 +12,7 @@
 #include "kernels/x86/block_avx2.h"
 #include "kernels/x86/linear_q8_avx2.h"
 
-enum { PAIRS = K_Q8_GROUP / 2, VECTORS = Q8_VECTORS, ROWS = 2 };
+enum { PAIRS = K_Q8_GROUP / 2, VECTORS = Q8_VECTORS, ROWS = 3, HALF = VECTORS / 2 };
 
 /* [pair of inputs][output][2] */
 typedef int16_t opened[PAIRS][K_NR][2];
@@ -131,40 +131,49 @@ Q8_INLINE void open_group(enum k_type type, const struct q8_call *q, opened w)
         open_int8(type, q->codes + i * TILE_INT8_STEP_BYTES, w[i]);
 }
 
-/* h rows, a constant. */
-Q8_INLINE void rows_group(int h, opened w, const __m256 scale[VECTORS], const struct q8_group *x,
-                          float *total)
+/* HALF vectors, from v on, of h rows, a constant: their sums have room in registers. */
+Q8_INLINE void rows_half(int h, int v, opened w, const __m256 scale[VECTORS],
+                         int16_t wide[ROWS][K_Q8_GROUP], const struct q8_group *x, float *total)
 {
-    _Alignas(32) int16_t wide[ROWS][K_Q8_GROUP];
+    __m256i sum[ROWS][HALF];
+#pragma GCC unroll 6
+    for (int i = 0; i < h * HALF; i++)
+        sum[i / HALF][i % HALF] = _mm256_setzero_si256();
 #pragma GCC unroll 2
-    for (int r = 0; r < h; r++)
-        for (int i = 0; i < K_Q8_GROUP; i += 16)
-            _mm256_store_si256((__m256i *)(void *)(wide[r] + i),
-                               _mm256_cvtepi8_epi16(load16(x[r].code + i)));
-    __m256i sum[ROWS][VECTORS];
-#pragma GCC unroll 8
-    for (int i = 0; i < h * VECTORS; i++)
-        sum[i / VECTORS][i % VECTORS] = _mm256_setzero_si256();
     for (int i = 0; i < PAIRS; i++) {
-#pragma GCC unroll 2
+        const __m256i *codes = (const __m256i *)(const void *)w[i] + v;
+        __m256i a = _mm256_load_si256(codes), b = _mm256_load_si256(codes + 1);
+#pragma GCC unroll 3
         for (int r = 0; r < h; r++) {
             int32_t two;
             memcpy(&two, wide[r] + 2 * i, sizeof two);
             __m256i pair = _mm256_set1_epi32(two);
-#pragma GCC unroll 4
-            for (int v = 0; v < VECTORS; v++) {
-                __m256i codes = _mm256_load_si256((const __m256i *)(void *)(w[i] + v * 8));
-                sum[r][v] = _mm256_add_epi32(sum[r][v], _mm256_madd_epi16(codes, pair));
-            }
+            sum[r][0] = _mm256_add_epi32(sum[r][0], _mm256_madd_epi16(a, pair));
+            sum[r][1] = _mm256_add_epi32(sum[r][1], _mm256_madd_epi16(b, pair));
         }
     }
-#pragma GCC unroll 8
-    for (int i = 0; i < h * VECTORS; i++) {
-        int r = i / VECTORS, v = i % VECTORS;
-        __m256 one = _mm256_mul_ps(_mm256_set1_ps(x[r].scale), _mm256_cvtepi32_ps(sum[r][v]));
-        _mm256_store_ps(total + i * 8,
-                        _mm256_fmadd_ps(scale[v], one, _mm256_load_ps(total + i * 8)));
+#pragma GCC unroll 6
+    for (int i = 0; i < h * HALF; i++) {
+        int r = i / HALF, of = v + i % HALF;
+        float *at = total + r * K_NR + of * 8;
+        __m256 one =
+            _mm256_mul_ps(_mm256_set1_ps(x[r].scale), _mm256_cvtepi32_ps(sum[r][i % HALF]));
+        _mm256_store_ps(at, _mm256_fmadd_ps(scale[of], one, _mm256_load_ps(at)));
     }
+}
+
+Q8_INLINE void rows_group(int h, opened w, const __m256 scale[VECTORS], const struct q8_group *x,
+                          float *total)
+{
+    _Alignas(32) int16_t wide[ROWS][K_Q8_GROUP];
+#pragma GCC unroll 3
+    for (int r = 0; r < h; r++)
+        for (int i = 0; i < K_Q8_GROUP; i += 16)
+            _mm256_store_si256((__m256i *)(void *)(wide[r] + i),
+                               _mm256_cvtepi8_epi16(load16(x[r].code + i)));
+#pragma GCC unroll 2
+    for (int v = 0; v < VECTORS; v += HALF)
+        rows_half(h, v, w, scale, wide, x, total);
 }
 
 Q8_INLINE void group(enum k_type type, const struct q8_call *q)
@@ -178,7 +187,7 @@ Q8_INLINE void group(enum k_type type, const struct q8_call *q)
     int64_t r = 0;
     for (; r + ROWS <= q->h; r += ROWS)
         rows_group(ROWS, w, scale, q->x + r, q->total + r * K_NR);
-    if (r < q->h)
+    for (; r < q->h; r++)
         rows_group(1, w, scale, q->x + r, q->total + r * K_NR);
 }
 

@@ -8,14 +8,15 @@
  * Of four inputs eight outputs are a vector, two inputs in each of its halves: that is how
  * interleaving leaves what is stored. A row alone multiplies them so, and its sums' halves are
  * added when a group ends; for more rows they are laid out in the first cache with all four inputs
- * side by side, 1 KB to a group, and three rows pass at a time.
+ * side by side, 1 KB to a group, and three rows pass at a time, for half of the outputs and then
+ * for the others: more sums have no room in registers.
  */
 #include <immintrin.h>
 
 #include "kernels/x86/linear_q8_avx2.h"
 #include "kernels/x86/widen_avx2.h"
 
-enum { QUADS = K_Q8_GROUP / 4, VECTORS = Q8_VECTORS, ROWS = 3 };
+enum { QUADS = K_Q8_GROUP / 4, VECTORS = Q8_VECTORS, ROWS = 3, HALF = VECTORS / 2 };
 
 /* [quad of inputs][output][4] */
 typedef uint8_t opened[QUADS][K_NR][4];
@@ -265,82 +266,81 @@ Q8_INLINE void scales_of(enum k_type type, const struct q8_call *q, struct q8_sc
     }
 }
 
-/* Vectors [lo, lo + nv) of the sums of h rows over n quads from quad `at` on, which 16 bits hold.
+/* HALF vectors, from v on, of the sums of h rows over n quads from quad `at` on, which 16 bits
+ * hold.
  */
-Q8_INLINE void short_sums_open(int h, int lo, int nv, int at, int n, opened w,
-                               const struct q8_group *x, __m256i sum[ROWS][VECTORS])
+Q8_INLINE void short_sums_open(int h, int v, int at, int n, opened w, const struct q8_group *x,
+                               __m256i sum[ROWS][HALF])
 {
-    __m256i some[ROWS][VECTORS];
-#pragma GCC unroll 12
-    for (int i = 0; i < h * nv; i++)
-        some[i / nv][i % nv] = _mm256_setzero_si256();
+    __m256i some[ROWS][HALF];
+#pragma GCC unroll 8
+    for (int i = 0; i < h * HALF; i++)
+        some[i / HALF][i % HALF] = _mm256_setzero_si256();
 #pragma GCC unroll 2
     for (int i = at; i < at + n; i++) {
-        __m256i four[ROWS];
-#pragma GCC unroll 3
+        const __m256i *codes = (const __m256i *)(const void *)w[i] + v;
+        __m256i a = _mm256_load_si256(codes), b = _mm256_load_si256(codes + 1);
+#pragma GCC unroll 4
         for (int r = 0; r < h; r++) {
             int32_t code;
             memcpy(&code, x[r].code + 4 * i, sizeof code);
-            four[r] = _mm256_set1_epi32(code);
-        }
-#pragma GCC unroll 4
-        for (int v = 0; v < nv; v++) {
-            __m256i codes = _mm256_load_si256((const __m256i *)(const void *)w[i][(lo + v) * 8]);
-#pragma GCC unroll 3
-            for (int r = 0; r < h; r++)
-                some[r][v] = _mm256_add_epi16(some[r][v], _mm256_maddubs_epi16(codes, four[r]));
+            __m256i four = _mm256_set1_epi32(code);
+            some[r][0] = _mm256_add_epi16(some[r][0], _mm256_maddubs_epi16(a, four));
+            some[r][1] = _mm256_add_epi16(some[r][1], _mm256_maddubs_epi16(b, four));
         }
     }
-#pragma GCC unroll 12
-    for (int i = 0; i < h * nv; i++)
-        sum[i / nv][lo + i % nv] = _mm256_madd_epi16(some[i / nv][i % nv], _mm256_set1_epi16(1));
+#pragma GCC unroll 8
+    for (int i = 0; i < h * HALF; i++)
+        sum[i / HALF][i % HALF] = _mm256_madd_epi16(some[i / HALF][i % HALF], _mm256_set1_epi16(1));
 }
 
-/* All of them over a part of a group. Where 16 bits hold half of it, half the outputs at a time,
- * whose sums of both halves have room in registers. */
-Q8_INLINE void sums(enum k_type type, int h, int part, opened w, const struct q8_group *x,
-                    __m256i sum[ROWS][VECTORS])
+/* All of them over a part of a group, of which 16 bits may hold half. */
+Q8_INLINE void sums(enum k_type type, int h, int v, int part, opened w, const struct q8_group *x,
+                    __m256i sum[ROWS][HALF])
 {
     const int n = QUADS / (K_Q8_GROUP / q8_span(type)), some = short_quads(type);
-    if (some == n) {
-        short_sums_open(h, 0, VECTORS, 0, QUADS, w, x, sum);
+    short_sums_open(h, v, part * n, some, w, x, sum);
+    if (some == n)
         return;
-    }
-    const int half = VECTORS / 2;
-#pragma GCC unroll 2
-    for (int lo = 0; lo < VECTORS; lo += half) {
-        __m256i more[ROWS][VECTORS];
-        short_sums_open(h, lo, half, part * n, some, w, x, sum);
-        short_sums_open(h, lo, half, part * n + some, some, w, x, more);
-#pragma GCC unroll 6
-        for (int i = 0; i < h * half; i++) {
-            __m256i *to = &sum[i / half][lo + i % half];
-            *to = _mm256_add_epi32(*to, more[i / half][lo + i % half]);
-        }
+    __m256i more[ROWS][HALF];
+    short_sums_open(h, v, part * n + some, some, w, x, more);
+#pragma GCC unroll 8
+    for (int i = 0; i < h * HALF; i++) {
+        __m256i *to = &sum[i / HALF][i % HALF];
+        *to = _mm256_add_epi32(*to, more[i / HALF][i % HALF]);
     }
 }
 
-/* h rows, a constant. */
-Q8_INLINE void rows_group(enum k_type type, int h, opened w, const struct q8_scales *s,
-                          const struct q8_group *x, float *total)
+/* HALF vectors, from v on, of h rows: constants. All of their sums have room in registers. */
+Q8_INLINE void rows_half(enum k_type type, int h, int v, opened w, const struct q8_scales *s,
+                         const struct q8_group *x, float *total)
 {
     const int parts = K_Q8_GROUP / q8_span(type);
 #pragma GCC unroll 2
     for (int part = 0; part < parts; part++) {
-        __m256i sum[ROWS][VECTORS];
-        sums(type, h, part, w, x, sum);
-#pragma GCC unroll 12
-        for (int i = 0; i < h * VECTORS; i++) {
-            const struct q8_group *row = x + i / VECTORS;
-            int v = i % VECTORS;
-            __m256 t =
-                _mm256_fmadd_ps(s->scale[part][v], scaled(type, row, part, sum[i / VECTORS][v]),
-                                _mm256_load_ps(total + i * 8));
+        __m256i sum[ROWS][HALF];
+        sums(type, h, v, part, w, x, sum);
+#pragma GCC unroll 8
+        for (int i = 0; i < h * HALF; i++) {
+            const struct q8_group *row = x + i / HALF;
+            const int of = v + i % HALF;
+            float *at = total + i / HALF * K_NR + of * 8;
+            __m256 t = _mm256_fmadd_ps(s->scale[part][of],
+                                       scaled(type, row, part, sum[i / HALF][i % HALF]),
+                                       _mm256_load_ps(at));
             if (has_mins(type) && part + 1 == parts)
-                t = _mm256_fnmadd_ps(s->min[v], _mm256_set1_ps(row->weighed), t);
-            _mm256_store_ps(total + i * 8, t);
+                t = _mm256_fnmadd_ps(s->min[of], _mm256_set1_ps(row->weighed), t);
+            _mm256_store_ps(at, t);
         }
     }
+}
+
+Q8_INLINE void rows_group(enum k_type type, int h, opened w, const struct q8_scales *s,
+                          const struct q8_group *x, float *total)
+{
+#pragma GCC unroll 2
+    for (int v = 0; v < VECTORS; v += HALF)
+        rows_half(type, h, v, w, s, x, total);
 }
 
 Q8_INLINE void group(enum k_type type, const struct q8_call *q)
@@ -352,9 +352,7 @@ Q8_INLINE void group(enum k_type type, const struct q8_call *q)
     int64_t r = 0;
     for (; r + ROWS <= q->h; r += ROWS)
         rows_group(type, ROWS, w, &s, q->x + r, q->total + r * K_NR);
-    if (q->h - r == 2)
-        rows_group(type, 2, w, &s, q->x + r, q->total + r * K_NR);
-    else if (q->h - r == 1)
+    for (; r < q->h; r++)
         rows_group(type, 1, w, &s, q->x + r, q->total + r * K_NR);
 }
 
