@@ -72,7 +72,7 @@ struct k_prefetch {
  * With `gated`, of formats whose rows are bf16, where kernel_table.gates: the panels are those of
  * gates and then as many of what they gate, all of them whole, and in place of y rows are left that
  * are ready for the next product, with the bits of swiglu and rows_pack: of silu(first half) *
- * second half, rounded to bf16. */
+ * second half, rounded to bf16; of linear_q8 with those of swiglu and rows_q8. */
 struct k_linear {
     const void *rows; /* of rows_pack or, of linear_q8, of rows_q8: [m, w.k] */
     struct k_weight w;
@@ -82,11 +82,11 @@ struct k_linear {
     int64_t panel_lo, panel_hi;
     bool add;
     struct k_prefetch prefetch; /* not with gated */
-    void *gated;                /* [m, half the outputs] as of rows_pack; NULL: y is wanted */
+    void *gated; /* [m, half the outputs] as of rows_pack, or rows_q8; NULL: y is wanted */
 };
 
 /* linear_q8: the same, rows of rows_q8, of a weight whose format has codes (q8_has): codes are
- * multiplied with codes. No gates. */
+ * multiplied with codes. */
 
 /* linear_dx_*: dx[m, k] (+)= dy w over panels [panel_lo, panel_hi). A weight with scales is taken
  * as bf16(scale * code). */

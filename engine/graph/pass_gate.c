@@ -30,7 +30,7 @@ static enum k_type rounded_for(const struct rewrite *r, const struct op_node *ro
 /* The product that op_round `n` can go into, with the gate between them; NULL: none. */
 static const struct op_node *product_before(const struct rewrite *r, const struct op_node *n)
 {
-    if (n->op != OP_round || rounded_for(r, n) != K_BF16)
+    if (n->op != OP_round || (rounded_for(r, n) != K_BF16 && rounded_for(r, n) != K_Q8))
         return NULL;
     const struct op_node *gate = def_of(r, n->in[0]);
     int64_t half = r->in->value.at[n->in[0]].shape.cols;
@@ -42,7 +42,7 @@ static const struct op_node *product_before(const struct rewrite *r, const struc
     bool fits = product->op == OP_linear && product->n_in == 1 && r->n_use[both] == 2 &&
                 def_of(r, gate->in[1])->in[0] == both &&
                 op_linear_attr_get(product)->n == 2 * half &&
-                param_reads(op_linear_attr_get(product)->w) == K_BF16;
+                param_reads(op_linear_attr_get(product)->w) == rounded_for(r, n);
     return fits ? product : NULL;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "kernels/linear_grid.h"
+#include "kernels/ref/act.h"
 #include "kernels/variants.h"
 
 void rows_q8_ref(const void *args, const struct k_slice *s)
@@ -85,19 +86,44 @@ static void block_of_rows(const struct k_linear *a, const struct rows_block *b, 
     }
 }
 
+/* A panel's outputs for a block of rows, with their bias. */
+static void outputs(const struct k_linear *a, const struct rows_block *b, int64_t panel,
+                    float v[LINEAR_MR][K_NR])
+{
+    int64_t o = panel * K_NR, n = linear_min(K_NR, a->w.n - o);
+    block_of_rows(a, b, panel, v);
+    for (int64_t i = 0; i < b->h * n && a->bias; i++)
+        v[i / n][i % n] += a->bias[o + i % n];
+}
+
+/* n_panel: of gates; as many follow. A panel's outputs are a group of inputs of what comes next. */
+static void gated_piece(const struct k_linear *a, const struct linear_piece *p, int64_t n_panel)
+{
+    _Static_assert(K_NR == K_Q8_GROUP, "a panel is a group");
+    int64_t panel = a->panel_lo + p->panel;
+    for (int64_t block = p->block_lo; block < p->block_hi; block++) {
+        struct rows_block b = rows_block_at(a->m, block);
+        float gate[LINEAR_MR][K_NR], up[LINEAR_MR][K_NR];
+        outputs(a, &b, panel, gate);
+        outputs(a, &b, panel + n_panel, up);
+        for (int64_t r = 0; r < b.h; r++) {
+            for (int64_t j = 0; j < K_NR; j++)
+                up[r][j] *= ref_silu(gate[r][j]);
+            q8_round(up[r], K_NR, (struct q8_group *)a->gated + p->panel * a->m + b.row + r);
+        }
+    }
+}
+
 static void piece(const struct k_linear *a, const struct linear_piece *p)
 {
-    int64_t o = (a->panel_lo + p->panel) * K_NR, n = linear_min(K_NR, a->w.n - o);
+    int64_t n = linear_min(K_NR, a->w.n - (a->panel_lo + p->panel) * K_NR);
     for (int64_t block = p->block_lo; block < p->block_hi; block++) {
         struct rows_block b = rows_block_at(a->m, block);
         float v[LINEAR_MR][K_NR];
-        block_of_rows(a, &b, a->panel_lo + p->panel, v);
+        outputs(a, &b, a->panel_lo + p->panel, v);
         for (int64_t i = 0; i < b.h * n; i++) {
             float *y = a->y + (b.row + i / n) * a->ld_y + p->panel * K_NR + i % n;
-            float sum = v[i / n][i % n];
-            if (a->bias)
-                sum += a->bias[o + i % n];
-            *y = a->add ? *y + sum : sum;
+            *y = a->add ? *y + v[i / n][i % n] : v[i / n][i % n];
         }
     }
 }
@@ -108,6 +134,9 @@ void linear_q8_ref(const void *args, const struct k_slice *s)
     struct linear_grid g = linear_grid(a);
     for (int64_t u = s->lo; u < s->hi;) {
         struct linear_piece p = linear_grid_next(&g, &u, s->hi);
-        piece(a, &p);
+        if (a->gated)
+            gated_piece(a, &p, g.n_panel);
+        else
+            piece(a, &p);
     }
 }

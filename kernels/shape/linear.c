@@ -65,7 +65,7 @@ static struct k_shape linear_shape(const struct k_linear *a, enum k_type rows)
     double n = (double)linear_outputs(&a->w, a->panel_lo, a->panel_hi);
     double out = (double)a->m * n * sizeof(float) * (a->add ? 2 : 1);
     if (a->gated)
-        out = (double)k_rows_bytes(K_BF16, a->m, g.n_panel * K_NR);
+        out = (double)k_rows_bytes(rows == K_Q8 ? K_Q8 : K_BF16, a->m, g.n_panel * K_NR);
     return product(&g, &a->w, a->m, a->panel_hi - a->panel_lo,
                    (double)k_rows_bytes(rows, a->m, a->w.k), out);
 }

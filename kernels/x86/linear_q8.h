@@ -40,6 +40,8 @@ struct q8_isa {
     int64_t few_max;
     /* h rows of totals to where they go. */
     void (*out)(const struct tile_out *out, int64_t h, const float *total);
+    /* h rows of totals of gates, and of what they gate, to groups; NULL: no product is gated. */
+    void (*gate)(const float *gate, const float *up, int64_t h, struct q8_group *to);
 };
 
 /* From a group of a panel to the next. */
@@ -92,6 +94,7 @@ static inline __attribute__((always_inline)) void q8_ask(enum k_type type, const
         __builtin_prefetch(at + i);
 }
 
+void q8_gate_avx512(const float *gate, const float *up, int64_t h, struct q8_group *to);
 void linear_q8_run(const struct q8_isa *isa, const struct k_linear *a, const struct k_slice *s);
 
 #endif

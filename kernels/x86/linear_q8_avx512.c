@@ -311,6 +311,7 @@ void linear_q8_avx512(const void *args, const struct k_slice *s)
                                               [K_INT5K] = few_int5k,
                                               [K_INT6K] = few_int6k},
                                       .few_max = ROWS,
-                                      .out = out_rows};
+                                      .out = out_rows,
+                                      .gate = q8_gate_avx512};
     linear_q8_run(&isa, args, s);
 }

@@ -252,6 +252,50 @@ static void run_type(struct check *c, enum k_type type)
     run_case(c, type, &(struct q8_case){.m = 26, .n = 200, .k = 330, .panel_lo = 3, .panel_hi = 6});
 }
 
+/* Gates and what they gate, in one product, have the bits of the product, the gate and the rounding
+ * one after the other, in rows that the next product can read. */
+static void run_gated(struct check *c, enum k_type type, int64_t m, int64_t half, int64_t inputs,
+                      bool bias)
+{
+    int64_t k = linear_inputs(type, inputs), n = 2 * half;
+    size_t bytes = (size_t)m * linear_row_bytes(K_Q8, half);
+    check_begin(c);
+    check_case(c, "%s gated, m %d n %d k %d bias %d", k_format(type)->name, (int)m, (int)n, (int)k,
+               bias);
+    float *x = check_floats(c, m * k, CHECK_RANDOM), *y = check_floats(c, m * n, CHECK_NAN);
+    for (int64_t i = 0; i < k && m > 2;
+         i++) /* a row that is all small, and one that is not finite */
+        x[i] = 0;
+    if (m > 3)
+        x[3 * k] = NAN;
+    struct k_rows_pack rows = {.x = x, .ld_x = k, .m = m, .k = k, .type = K_Q8};
+    rows.rows = check_buf(c, (size_t)m * linear_row_bytes(K_Q8, k), 64);
+    kernel_run(c->ref, K_rows_q8, &rows, c->scratch);
+    struct k_linear a = {
+        .rows = rows.rows, .y = y, .ld_y = n, .m = m, .panel_hi = linear_panels(n)};
+    a.w = weight_make(c, type, n, k).w;
+    a.bias = bias ? check_floats(c, n, CHECK_RANDOM) : NULL;
+    check_run(c, &a);
+    struct k_swiglu gate = {
+        .gate = y, .up = y + half, .y = y, .ld_gate = n, .ld_up = n, .ld_y = n, .m = m, .d = half};
+    struct k_rows_pack pack = {.x = y, .ld_x = n, .m = m, .k = half, .type = K_Q8};
+    void *want = pack.rows = check_buf(c, bytes, 64), *got = check_buf(c, bytes, 64);
+    check_run_row(c, K_swiglu, &gate);
+    check_run_row(c, K_rows_q8, &pack);
+    a.y = NULL;
+    a.gated = got;
+    check_slices(c, &a, (struct check_out[]){{got, bytes}}, 1);
+    check_bits(c, "gated", got, want, bytes);
+}
+
+static void check_gated(struct check *c, enum k_type type)
+{
+    static const int64_t rows[] = {0, 1, 2, 4, 5, 13, 64, 67, 259};
+    for (int i = 0; i < 9; i++)
+        run_gated(c, type, rows[i], i % 2 ? 96 : 32, 150, i % 3 == 0);
+    run_gated(c, type, 1100, 32, 9, false); /* more rows than a span */
+}
+
 void check_linear_q8(struct check *c)
 {
     run_most(c);
@@ -259,5 +303,7 @@ void check_linear_q8(struct check *c)
         for (int64_t m = 1; m <= 7 && coded_has(types[t]); m++)
             run_most_codes(c, types[t], m);
         run_type(c, types[t]);
+        if (c->table->gates)
+            check_gated(c, types[t]);
     }
 }

@@ -105,6 +105,8 @@ def gates(model):
                      for more in ([], ["--lora"]))
     expect("graph of gated products", within.returncode == 0 and "swiglu" not in within.stdout, within)
     expect("graph --lora", apart.returncode == 0 and "swiglu" in apart.stdout, apart)
+    codes = run("graph", model, "--quantize", "int8", "--compute", "int8", "--device", "cpu", "--kernels", "ref", *tokens)
+    expect("graph of gated products of codes", codes.returncode == 0 and "swiglu" not in codes.stdout, codes)
     p = run("graph", *words, "--kernels", "avx2", *tokens)
     if "more than this CPU has" not in p.stderr:
         expect("graph where no product gates", p.returncode == 0 and "swiglu" in p.stdout, p)

@@ -231,6 +231,21 @@ static void company_changes_nothing(void **state)
     each_model(check_company);
 }
 
+static void check_gates(const struct config *c, enum k_type type, init_fn *init, const char *level)
+{
+    struct tiny t;
+    init(&t, c, type, 1, level);
+    struct runner *plan = tiny_runner(&t, N_TOK, MODEL_LOGITS, false, PASS_ALL);
+    struct runner *eager = tiny_runner(&t, N_TOK, MODEL_LOGITS, true, PASS_ALL);
+    float *got = feed(&t, plan, N_TOK), *want = feed(&t, eager, N_TOK);
+    assert_same(t.model, got, want, level);
+    free(got);
+    free(want);
+    runner_free(plan);
+    runner_free(eager);
+    tiny_release(&t);
+}
+
 /* Fault: a gated product that is given to kernels which know of none. */
 static void every_level_gates(void **state)
 {
@@ -240,19 +255,10 @@ static void every_level_gates(void **state)
     c.d_ff = 96;
     for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
         struct kernel_table table;
-        struct tiny t;
         if (kernel_table_init(&table, levels[i]))
             continue; /* not on this CPU */
-        tiny_init(&t, &c, K_BF16, 1, levels[i]);
-        struct runner *plan = tiny_runner(&t, N_TOK, MODEL_LOGITS, false, PASS_ALL);
-        struct runner *eager = tiny_runner(&t, N_TOK, MODEL_LOGITS, true, PASS_ALL);
-        float *got = feed(&t, plan, N_TOK), *want = feed(&t, eager, N_TOK);
-        assert_same(t.model, got, want, levels[i]);
-        free(got);
-        free(want);
-        runner_free(plan);
-        runner_free(eager);
-        tiny_release(&t);
+        check_gates(&c, K_BF16, tiny_init, levels[i]);
+        check_gates(&c, K_INT8, tiny_init_int8, levels[i]);
     }
 }
 
