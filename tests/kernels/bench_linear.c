@@ -76,6 +76,7 @@ static void forward(struct bench *b, enum kernel_id id, enum k_type type)
 {
     bool is_q8 = id == K_linear_q8;
     enum k_type rows = is_q8 ? K_Q8 : type;
+    enum limit_unit unit = is_q8 ? LIMIT_INT8 : unit_of(type);
     for (int i = 0; i < N_SIZES && bench_wants(b, id); i++) {
         const struct size *s = &sizes[i];
         if (s->k % format_stream(type, 0).inputs) /* no whole blocks */
@@ -101,7 +102,7 @@ static void forward(struct bench *b, enum kernel_id id, enum k_type type)
                                  .ld_y = s->n,
                                  .m = m,
                                  .panel_hi = linear_panels(s->n)};
-            bench_run(b, &(struct bench_case){id, shape, m, &a, unit_of(type), 0});
+            bench_run(b, &(struct bench_case){id, shape, m, &a, unit, 0});
             if (!is_q8)
                 peers(b, kernel_name(id), type, s, m, shape);
         }
