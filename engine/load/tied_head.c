@@ -5,23 +5,27 @@
  */
 #include "engine/load/tied_head.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "engine/base/mem.h"
 #include "engine/load/weights.h"
 
-enum { ROWS = 256 };
+enum { ROWS = 256, NAME_BYTES = 512 };
 
-/* The tensor that is called so in whatever part of the model; NULL: there is none. */
-static const struct weight *find(const struct weights *w, const char *end)
+/* The weight of the module that is called so in whatever part of the model, packed or not; NULL:
+ * there is none. */
+static const struct weight *find(const struct weights *w, const char *module)
 {
-    size_t n_end = strlen(end);
     for (size_t i = 0; i < weights_count(w); i++) {
-        const char *name = weights_at(w, i)->t->name;
-        size_t n = strlen(name);
-        if (n >= n_end && strcmp(name + n - n_end, end) == 0 &&
-            (n == n_end || name[n - n_end - 1] == '.'))
-            return weights_at(w, i);
+        const char *name = weights_at(w, i)->t->name, *at = strstr(name, module);
+        char whole[NAME_BYTES];
+        if (!at || (at != name && at[-1] != '.') || at[strlen(module)] != '.')
+            continue;
+        snprintf(whole, sizeof whole, "%.*s%s.weight", (int)(at - name), name, module);
+        const struct weight *found = weights_get(w, whole);
+        if (found)
+            return found;
     }
     return NULL;
 }
@@ -47,9 +51,9 @@ static int compare(const struct weight *a, const struct weight *b, float *two, b
 
 int tied_head_is_apart(const struct weights *w, bool *is_apart, struct err *e)
 {
-    const struct weight *head = find(w, "lm_head.weight"), *embed = find(w, "embed_tokens.weight");
+    const struct weight *head = find(w, "lm_head"), *embed = find(w, "embed_tokens");
     if (!embed)
-        embed = find(w, "wte.weight");
+        embed = find(w, "wte");
     *is_apart = false;
     if (!head || !embed)
         return 0;
