@@ -14,7 +14,8 @@ struct k_embed {
     struct k_weight table;
     float *y; /* [m, table.k] */
     int64_t ld_y, m;
-    int64_t lo; /* the table has tokens [lo, lo + table.n); of another one the row is zeros */
+    int64_t lo;    /* the table has tokens [lo, lo + table.n); of another one the row is zeros */
+    int64_t known; /* tokens from here on are read as token 0; 0: all are what they are */
     const struct k_saved *saved; /* [n_saved] disjoint rows, and the tables that these have */
     int64_t n_saved;
 };

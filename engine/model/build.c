@@ -458,8 +458,7 @@ static struct val own_embeddings(const struct model *m, struct builder *b, struc
     if (!m->slot[SLOT_PLE_EMBED])
         return none;
     builder_keep(b, x);
-    struct val own =
-        op_scale(b, op_embed(b, OP_IDS_TOKEN, m->slot[SLOT_PLE_EMBED]), (float)c->ple_scale);
+    struct val own = op_scale(b, op_embed_known(b, m->slot[SLOT_PLE_EMBED]), (float)c->ple_scale);
     x = op_scale(b, op_linear(b, x, m->slot[SLOT_PLE_PROJECT], NULL),
                  (float)(1 / sqrt((double)c->d_model)));
     x = op_add(b, norm(m, b, x, m->slot[SLOT_PLE_NORM], NULL), own);

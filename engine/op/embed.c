@@ -10,6 +10,7 @@
 
 struct embed_attr {
     const struct param *table;
+    int64_t known; /* ids from here on are read as 0; 0: all are what they are */
     int32_t ids, from;
     bool has_saved;
 };
@@ -38,6 +39,7 @@ static struct val add(struct builder *b, struct embed_attr a)
     to->table = a.table;
     to->ids = a.ids;
     to->from = a.from;
+    to->known = a.known;
     to->has_saved = a.has_saved;
     return builder_add(b, &n);
 }
@@ -60,6 +62,11 @@ struct val op_embed(struct builder *b, enum op_ids ids, const struct param *tabl
     return op_embed_from(b, ids, table, 0);
 }
 
+struct val op_embed_known(struct builder *b, const struct param *table)
+{
+    return add(b, (struct embed_attr){.table = table, .ids = OP_IDS_TOKEN, .known = table->n});
+}
+
 static int shape(const struct op_node *n, const struct op_shape *in, struct op_shape *out,
                  struct err *e)
 {
@@ -75,7 +82,8 @@ static void forward(struct op_ctx *c)
                         .y = c->out[0].p,
                         .ld_y = c->out[0].ld,
                         .m = op_rows(c, DIM_TOK),
-                        .lo = attr_of(c->node)->table->lo - attr_of(c->node)->from};
+                        .lo = attr_of(c->node)->table->lo - attr_of(c->node)->from,
+                        .known = attr_of(c->node)->known};
     const struct op_count count[] = {
         {.offset = offsetof(struct k_embed, m), .dim = DIM_TOK},
         {.offset = offsetof(struct k_embed, n_saved), .dim = DIM_SAVED}};

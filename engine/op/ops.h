@@ -94,6 +94,8 @@ struct op_spread_attr;
 struct val op_embed(struct builder *b, enum op_ids ids, const struct param *table);
 /* By token, of the table that adapters may have for themselves. */
 struct val op_embed_tokens(struct builder *b, const struct param *table);
+/* By token, of a table that has the first ones only: others are read as its first. */
+struct val op_embed_known(struct builder *b, const struct param *table);
 /* Id 0 is row `from` of the table. */
 struct val op_embed_from(struct builder *b, enum op_ids ids, const struct param *table,
                          int32_t from);

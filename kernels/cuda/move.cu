@@ -9,6 +9,7 @@
  */
 #include "kernels/cuda/rows.cuh"
 #include "kernels/cuda/weight.cuh"
+#include "kernels/embed.h"
 
 /* The table that row i reads. */
 static __device__ struct k_weight table_of(const struct k_embed &a, int64_t i)
@@ -29,7 +30,7 @@ static __global__ void embed_kernel(struct k_embed a)
     int64_t stored = cuda_k_stored(a.table.type, a.table.k);
     for (int64_t i = each_row(); i < a.m; i += each_rows()) {
         const struct k_weight w = table_of(a, i);
-        int64_t o = a.token[i] - a.lo;
+        int64_t o = embed_known(a.token[i], a.known) - a.lo;
         for (int64_t j = each_col(); j < each_end(w.k); j += EACH_X)
             a.y[i * a.ld_y + j] = o < 0 || o >= w.n ? 0.0f : weight_get(w, stored, o, j);
     }

@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "kernels/embed.h"
 #include "kernels/linear.h"
 #include "kernels/shape/rows.h"
 #include "kernels/variants.h"
@@ -49,7 +50,7 @@ void embed_ref(const void *args, const struct k_slice *s)
     const struct k_embed *a = args;
     for (int64_t i = s->lo; i < s->hi; i++) {
         const struct k_weight w = table_of(a, i);
-        int64_t at = a->token[i] - a->lo;
+        int64_t at = embed_known(a->token[i], a->known) - a->lo;
         if (at < 0 || at >= w.n) {
             for (int64_t j = 0; j < w.k; j++)
                 a->y[i * a->ld_y + j] = 0;

@@ -73,7 +73,8 @@ MODELS = {
     "gemma3n_plain": lambda: gemma3n(num_hidden_layers=3, num_kv_shared_layers=0,
                                      altup_correct_scale=False, tie_word_embeddings=False,
                                      activation_sparsity_pattern=[0.0, 0.9, 0.0],
-                                     intermediate_size=43, layer_types=[FULL, SLIDES, FULL]),
+                                     intermediate_size=43, layer_types=[FULL, SLIDES, FULL],
+                                     vocab_size_per_layer_input=120),  # tokens behind have the first's
 } if Gemma4Config else {}
 LORA = {
     "gemma4": dict(r=3, lora_alpha=6, target_modules=ALL_LINEAR),

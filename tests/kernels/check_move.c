@@ -92,6 +92,11 @@ static void embed_run(struct check *c, enum k_type type, int64_t n, int64_t k, i
     for (int64_t i = 0; i < m; i++)
         check_bits(c, "of a part", y + i * ld, token[i] < a.lo ? src : all + (token[i] - a.lo) * k,
                    (size_t)k * sizeof *y);
+    a.lo = 0, a.known = n / 2 + 1; /* tokens from there on are read as the first */
+    check_slices(c, &a, (struct check_out[]){{y, (size_t)(m * ld) * sizeof *y}}, 1);
+    for (int64_t i = 0; i < m; i++)
+        check_bits(c, "of a table that is short", y + i * ld,
+                   all + (token[i] < a.known ? token[i] : 0) * k, (size_t)k * sizeof *y);
 }
 
 void check_embed(struct check *c)
