@@ -2,7 +2,7 @@
  *
  * Jobs that a full disk paused. They are looked at each second, and go on where the disk has room
  * for what they have written before, twice, and some more. What a job is about to write nobody
- * knows: where one is paused again, they wait twice as long as before.
+ * knows: where some went on and one is paused again, they wait twice as long as before.
  */
 #include <stdlib.h>
 
@@ -16,13 +16,18 @@ enum { JOBS_BYTES = 16 << 20 };
 static const int64_t room_least = 64 << 20, rest_least_us = 1000 * 1000,
                      rest_most_us = (int64_t)3600 * 1000 * 1000, look_us = 10 * 1000 * 1000;
 
+/* As many as a full disk pauses, they rest once for each time that some went on. */
 void jobs_stall(struct jobs *j)
 {
-    int64_t rest = atomic_load(&j->stalled.rest_us) * 2;
-    rest = rest < rest_least_us ? rest_least_us : rest < rest_most_us ? rest : rest_most_us;
-    atomic_store(&j->stalled.rest_us, rest);
-    atomic_store(&j->stalled.at_us, clock_us() + rest);
-    atomic_store(&j->stalled.is_any, true);
+    bool again = atomic_exchange(&j->stalled.went_on, false);
+    int64_t rest = atomic_load(&j->stalled.rest_us);
+    if (again || rest == 0) {
+        rest *= 2;
+        rest = rest < rest_least_us ? rest_least_us : rest < rest_most_us ? rest : rest_most_us;
+        atomic_store(&j->stalled.rest_us, rest);
+    }
+    if (!atomic_exchange(&j->stalled.is_any, true) || again)
+        atomic_store(&j->stalled.at_us, clock_us() + rest);
 }
 
 void jobs_unstall(struct jobs *j)
@@ -63,9 +68,11 @@ static bool let_go_on(struct jobs *j, int64_t room, struct arena *a, struct err 
         room -= goes ? wants : 0;
         n_left += !goes && why.code != ERR_BUSY;
     }
-    if (n > n_left)
+    if (n > n_left) {
+        atomic_store(&j->stalled.went_on, true);
         jobs_wake(j);
-    return n_left > 0;
+    }
+    return n_left > 0 || n == STORE_STALLED_MAX;
 }
 
 void jobs_look_room(struct jobs *j)
@@ -85,6 +92,7 @@ void jobs_look_room(struct jobs *j)
     }
     if (e.code) {
         log_event(LOG_ERROR, "jobs that a full disk paused stay so", LOG_TEXT("why", e.msg));
+        atomic_store(&j->stalled.went_on, true);
         jobs_stall(j);
     }
     arena_release(&a);

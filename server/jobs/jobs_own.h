@@ -52,6 +52,7 @@ struct jobs {
     int64_t n_loaded; /* tuned models, at the start */
     struct {
         atomic_bool is_any;             /* a full disk paused a job, or may have before the start */
+        atomic_bool went_on;            /* some did since one was paused */
         _Atomic int64_t rest_us, at_us; /* before they go on; from when on */
     } stalled;
 };

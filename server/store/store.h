@@ -41,7 +41,7 @@ const struct data_dir *store_dir(const struct store *s);
 int store_back_up_daily(struct store *s, int64_t now, struct err *e);
 void store_leave(struct store *s); /* copies are given up from here on */
 
-enum { STORE_ID_BYTES = 40 };
+enum { STORE_ID_BYTES = 40, STORE_STALLED_MAX = 100 };
 
 /* "file-" and the like before 24 random letters and digits. */
 void store_id(const char *prefix, char id[STORE_ID_BYTES]);
@@ -134,7 +134,7 @@ int store_job_next(struct store *s, const struct store_turn *t, struct arena *a,
 /* Those that wait, or are paused, and do not run over this base. */
 int store_job_strange(struct store *s, const char *fingerprint, struct arena *a, struct job **out,
                       size_t *n, struct err *e);
-/* Those that are paused with this error's code. */
+/* Those that are paused with this error's code, or the oldest STORE_STALLED_MAX of them. */
 int store_job_stalled(struct store *s, const char *code, struct arena *a, struct job **out,
                       size_t *n, struct err *e);
 

@@ -237,8 +237,8 @@ int store_job_stalled(struct store *s, const char *code, struct arena *a, struct
     if (store_begin(s, e))
         return -1;
     sqlite3_stmt *q = store_query(
-        s, e, "SELECT " READ " FROM job WHERE state = ? AND error_code = ? ORDER BY seq LIMIT 100",
-        "it", (int64_t)JOB_PAUSED, code);
+        s, e, "SELECT " READ " FROM job WHERE state = ? AND error_code = ? ORDER BY seq LIMIT ?",
+        "iti", (int64_t)JOB_PAUSED, code, (int64_t)STORE_STALLED_MAX);
     return all(s, q, a, out, n, e);
 }
 

@@ -23,7 +23,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from serving import BUILD, SLOW, Cases, Tandem, scratch  # noqa: E402
-from test_tuning import JOBS, MODEL, Client, rows  # noqa: E402
+from test_tuning import ENDS, JOBS, MODEL, Client, rows  # noqa: E402
 
 SHIM = BUILD.resolve() / "tests/fake/preload/full_disk.so"
 NEVER = 2**62
@@ -63,9 +63,10 @@ class Disk:
     def reserve(self):
         return self.dir / "reserve"
 
-    def serve(self, *options):
+    def serve(self, *options, below=""):
         return Tandem(MODEL, "--name", "tiny", "--data-dir", self.dir, "--no-access-log",
-                      "--kv-memory", "8M", "--max-lora-rank", "16", *options, env=self.env)
+                      "--kv-memory", "8M", "--max-lora-rank", "16", *options,
+                      env={**self.env, "FULL_DISK_DIR": str(self.dir / below)})
 
 
 class World:
@@ -338,6 +339,37 @@ def waits_for_room(disk):
         assert sum("paused" in t for t in texts) == sum("disk has room" in t for t in texts) == 1, texts
 
 
+def all_go_on(disk):
+    """However many jobs a full disk pauses, and however many were paused, room lets all of them go on, and soon."""
+    small = {**HYPER, "n_epochs": 1}
+    with disk.serve("--key-jobs-waiting", "0", below="checkpoints") as s:
+        w = World(s, disk)
+        file = w.c.file(rows(12))
+        disk.fill()
+        many = [w.c.job(file, hyperparameters=small) for _ in range(12)]
+        for j in many:
+            w.c.wait(j, ("paused",))
+        disk.free()
+        for j in many:
+            w.c.done(j)
+        first = w.c.job(file, hyperparameters={**HYPER, "n_epochs": 50, "batch_size": 1})
+        w.c.wait(first, ("running",))
+        more = [w.c.job(file, hyperparameters=small) for _ in range(120)]
+        for j in more:
+            w.c.wait(j, ("queued",))
+        w.c.ask("POST", f"{JOBS}/{first}/pause")
+    with contextlib.closing(sqlite3.connect(disk.dir / "store.db")) as db, db:
+        n = db.execute("UPDATE job SET error_code = 'no_space', state = (SELECT state FROM job WHERE id = ?) "
+                       "WHERE finished = 0", (first,)).rowcount
+    assert n > 100, n
+    with disk.serve() as s:
+        w = World(s, disk)
+        for j in (first, *more):
+            w.c.wait(j, ("queued", "running", *ENDS))
+        w.c.ask("POST", f"{JOBS}/{first}/cancel")
+    return f"{n} jobs"
+
+
 def start(disk):
     """A server that cannot open its store says why, and opens it when there is room."""
     disk.fill()
@@ -372,6 +404,7 @@ def main():
             cases.run("jobs of two ranks", lambda: jobs(w, 3))
         cases.run("by the reserve", lambda: by_the_reserve(disk))
         cases.run("a job waits for room", lambda: waits_for_room(disk))
+        cases.run("all go on", lambda: all_go_on(disk))
         with contextlib.closing(sqlite3.connect(disk.dir / "store.db")) as db:
             assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         cases.run("the start", lambda: start(disk))
