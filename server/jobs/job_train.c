@@ -268,8 +268,7 @@ static int begin(struct job_run *r, struct job_event *memory, struct err *e)
         e);
 }
 
-/* The training ended before its end: who wanted that? */
-static int stand_still(struct job_run *r, struct err *e)
+int job_stand_still(struct job_run *r, struct err *e)
 {
     bool cancel, pause;
     if (store_job_asked(r->jobs->opt.store, r->job.id, &cancel, &pause, e))
@@ -295,11 +294,11 @@ static int train(struct job_run *r, const struct tune_options *o, struct err *e)
     if (rc)
         return rc < 0 ? -1 : 0;
     if (!r->tune)
-        return stand_still(r, e);
+        return job_stand_still(r, e);
     if (tune_begin(r->tune, e) || begin(r, &memory, e) || tune_run(r->tune, &is_done, e))
         return -1;
     if (!is_done)
-        return stand_still(r, e);
+        return job_stand_still(r, e);
     job_policy_retire(r);
     return job_publish_result(r, e);
 }

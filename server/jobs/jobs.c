@@ -223,6 +223,8 @@ static int hold(struct job_run *r, const struct err *of, struct err *e)
 {
     if (r->job.state != JOB_QUEUED && r->job.state != JOB_RUNNING)
         return -1; /* before its files were looked at: they are looked at again */
+    if (r->job.wants_cancel || r->job.wants_pause)
+        return job_stand_still(r, e);
     bool is_full = of->code == ERR_NO_SPACE;
     const char *why = "the server's disk is full. When there is room";
     if (!is_full)

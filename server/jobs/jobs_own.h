@@ -122,6 +122,7 @@ void jobs_stall(struct jobs *j), jobs_unstall(struct jobs *j);
 /* The steps of a job's life; each returns 0 where the job now stands in the store as it should. */
 int job_validate(struct job_run *r, struct err *e);
 int job_train(struct job_run *r, struct err *e);
+int job_stand_still(struct job_run *r, struct err *e); /* before its end, as somebody wanted */
 
 /* Reads a job's files into r->data and r->valid; 1: they cannot be used, and the job has failed. */
 int job_read_files(struct job_run *r, struct err *e);
@@ -194,8 +195,6 @@ void jobs_sweep(struct jobs *j);
 bool jobs_in_hand(const struct jobs *j, const char *job); /* under `take` */
 
 void jobs_rest(struct jobs *j); /* until something happens, or a second is over */
-
-/* Publishes all that the store knows. */
-int jobs_publish_all(struct jobs *j, struct err *e);
+int jobs_publish_all(struct jobs *j, struct err *e); /* all that the store knows */
 
 #endif

@@ -418,8 +418,9 @@ static enum errand_end work_pause(struct errand *t, struct api_error *e)
     if (tuning_job(t, &job, e))
         return ERRAND_FAILED;
     switch (job.state) {
-    case JOB_PAUSED:
-        return tell_job(t, &job);
+    case JOB_PAUSED: /* of a full disk: it stays so */
+        return job.error_code ? move(t, &job, JOB_PAUSED, "Fine-tuning job paused", e)
+                              : tell_job(t, &job);
     case JOB_RUNNING:
         return wish(t, &job, false, e);
     case JOB_QUEUED:

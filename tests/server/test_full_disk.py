@@ -15,6 +15,7 @@ import contextlib
 import mmap
 import os
 import pathlib
+import signal
 import sqlite3
 import struct
 import sys
@@ -22,7 +23,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from serving import BUILD, SLOW, Cases, Tandem, scratch  # noqa: E402
+from serving import BUILD, SLOW, Cases, Tandem, scratch, waiting  # noqa: E402
 from test_tuning import ENDS, JOBS, MODEL, Client, rows  # noqa: E402
 
 SHIM = BUILD.resolve() / "tests/fake/preload/full_disk.so"
@@ -370,6 +371,53 @@ def all_go_on(disk):
     return f"{n} jobs"
 
 
+def wishes_stand(disk):
+    """Who pauses a job that a full disk has paused keeps it so; what was wished before the disk was full is so."""
+    keys = disk.dir.parent / "keys"
+    keys.write_text("ann all ann-key-ann-key-ann-key\n")
+    long = {**HYPER, "n_epochs": 50, "batch_size": 1}
+    with disk.serve("--api-key-file", keys) as s:
+        c = Client(s)
+        file = c.file(rows(12))
+        disk.room(0)
+        for k in range(40, 900, 20):  # not every write's fault halts a job
+            disk.fill(k, 1)
+            kept = c.job(file, hyperparameters=HYPER)
+            if c.wait(kept, ("paused", *ENDS))["status"] == "paused":
+                break
+        assert c.ask("POST", f"{JOBS}/{kept}/pause").json["status"] == "paused"
+        disk.room(-1)
+        jobs = [c.job(file, hyperparameters=long) for _ in range(2)]
+        c.wait(jobs[0], ("running",))
+        keys.write_text("root all root-key-root-key\n")
+        s.process.send_signal(signal.SIGHUP)
+        for _ in waiting(60 * SLOW):
+            if "a job waits" in s.said():
+                break
+    with contextlib.closing(sqlite3.connect(disk.dir / "store.db")) as db, db:
+        running = db.execute("SELECT state FROM job WHERE id = ?", jobs[:1]).fetchone()
+        for wish, job in zip(("cancel", "pause"), jobs):
+            db.execute(f"UPDATE job SET state = ?, wants_{wish} = 1 WHERE id = ?", (*running, job))
+    with disk.serve("--api-key-file", keys) as s:
+        c = Client(s)
+        disk.fill()
+        keys.write_text("ann all ann-key-ann-key-ann-key\n")
+        s.process.send_signal(signal.SIGHUP)
+        for _ in waiting(60 * SLOW):
+            if "cannot be stored" in s.said():
+                break
+        disk.free()
+        c.wait(jobs[0], ("cancelled",))
+        c.wait(jobs[1], ("paused",))
+        c.done(c.job(file, hyperparameters=HYPER))
+        time.sleep(3)
+        assert c.look(jobs[1])["status"] == c.look(kept)["status"] == "paused", (c.look(jobs[1]), c.look(kept))
+        for job in (kept, jobs[1]):
+            assert c.ask("POST", f"{JOBS}/{job}/resume").status == 200
+        c.done(kept)
+        c.done(jobs[1])
+
+
 def start(disk):
     """A server that cannot open its store says why, and opens it when there is room."""
     disk.fill()
@@ -405,6 +453,7 @@ def main():
         cases.run("by the reserve", lambda: by_the_reserve(disk))
         cases.run("a job waits for room", lambda: waits_for_room(disk))
         cases.run("all go on", lambda: all_go_on(disk))
+        cases.run("wishes stand", lambda: wishes_stand(disk))
         with contextlib.closing(sqlite3.connect(disk.dir / "store.db")) as db:
             assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         cases.run("the start", lambda: start(disk))
