@@ -257,11 +257,11 @@ def same_seed(server):
 
 def endpoints(server):
     p = bench(server, "plain", "--endpoint", "chat", "-n", 4, "--output-tokens", 4, "--json",
-              "--api-key", "k-1", "--model", "other", "--body", '"top_k":1', "--warmup", 0,
+              "--api-key", "k-1", "--model", "an other", "--body", '"top_k":1', "--warmup", 0,
               "--temperature", 0.5)
     path, headers, body = server.seen[-1]
     expect("chat", p.returncode == 0 and path == "/plain/v1/chat/completions"
-           and headers["Authorization"] == "Bearer k-1" and body["model"] == "other"
+           and headers["Authorization"] == "Bearer k-1" and body["model"] == "an other"
            and body["top_k"] == 1 and body["temperature"] == 0.5
            and len(body["messages"][0]["content"].split()) == 128, p)
     expect("the role is no token", rows(p)[0]["between_tokens_ms"]["count"] == 4 * 2, p)

@@ -85,11 +85,14 @@ static void check_packed(const struct ggml_type *t, const uint8_t *own, const fl
 /* A block's codes, packed, mean what its formula makes. */
 static void check_codes(const struct ggml_type *t, const uint8_t *block, const float *want)
 {
-    uint8_t own[OWN_BYTES_MAX];
+    uint8_t own[OWN_BYTES_MAX + 1];
+    size_t bytes = (size_t)coded_bytes(t->coded, t->block);
+    own[bytes] = 0xa5;
     if (t->recode)
         t->recode(block, own);
     else
         memcpy(own, block, t->bytes);
+    assert_int_equal(own[bytes], 0xa5);
     if (t->dtype == ST_BF16 && (block[0] < 104 || block[0] > 143)) { /* MXFP4: beyond f16 */
         assert_int_equal(coded_scale(own) & 0x7c00, 0x7c00);
         return;
@@ -97,7 +100,8 @@ static void check_codes(const struct ggml_type *t, const uint8_t *block, const f
     check_packed(t, own, want);
 }
 
-/* Fault: codes of a format that mean another number than their block's formula gives. */
+/* Faults: codes of a format that mean another number than their block's formula gives, or one more
+ * than the block has. */
 static void test_codes_bit_for_bit(void **state)
 {
     (void)state;
