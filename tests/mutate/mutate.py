@@ -254,25 +254,28 @@ class Bench:
         extra = [fault] if fault else []
         shared = [self.object(f"tests/lib/{x.name}") for x in sorted((ROOT / "tests/lib").glob("*.c"))]
         if test.endswith(".c"):
-            at = box / pathlib.PurePath(test).stem
+            at = box / test[:-2]
+            at.parent.mkdir(parents=True, exist_ok=True)
+            (box / "tests/tools").mkdir(exist_ok=True)
+            with contextlib.suppress(FileExistsError):  # tests look for it above themselves
+                (box / "tests/tools/make_model").symlink_to(self.build / "tests/tools/make_model")
             fake = [str(self.kept / "libfake.a")] if '"tests/fake/' in self.near.tests[test] else []
             self.link([self.object(test), *shared, *extra, *fake], at, "-lcmocka", *LEAKS)
             return [str(at)], {}
-        if not (box / "build/tandem").exists():
-            (box / "build").mkdir()
-            (box / "examples").symlink_to(ROOT / "examples")  # the program looks for it above itself
-            for x in self.build.iterdir():
-                if x.name not in ("tandem", "tests"):
-                    (box / "build" / x.name).symlink_to(x)
-            (box / "build/tests/tools").mkdir(parents=True)
-            for x in [*(self.build / "tests").glob("[!t]*"), *(self.build / "tests/tools").iterdir()]:
-                (box / "build" / x.relative_to(self.build)).symlink_to(x)
-            self.link([str(self.kept / "main.o"), *extra], box / "build/tandem")
+        tree = box / "tree"  # beside TMPDIR, which tests take for no part of it
+        if not (tree / "build/tandem").exists():
+            (tree / "build/tests/tools").mkdir(parents=True)
+            (tree / "examples").symlink_to(ROOT / "examples")  # the program looks for it above itself
+            tests = self.build / "tests"
+            for x in [*(x for x in self.build.iterdir() if x.name not in ("tandem", "tests")), *tests.glob("[!t]*"),
+                      *(tests / "tools").iterdir()]:
+                (tree / "build" / x.relative_to(self.build)).symlink_to(x)
+            self.link([str(self.kept / "main.o"), *extra], tree / "build/tandem")
         for x in TOOLS if test.startswith("tests/engine/") else ():
-            if (at := box / "build/tests/tools" / x).is_symlink():
+            if (at := tree / "build/tests/tools" / x).is_symlink():
                 at.unlink()
                 self.link([self.object(f"tests/tools/{x}.c"), *shared, *extra], at, "-lcmocka")
-        return [sys.executable, "-S", test], {"TANDEM_BUILD": str(box / "build"), "TANDEM_BIN": str(box / "build/tandem")}
+        return [sys.executable, "-S", test], {"TANDEM_BUILD": str(tree / "build"), "TANDEM_BIN": str(tree / "build/tandem")}
 
     @staticmethod
     def has_failed(p, out):
