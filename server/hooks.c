@@ -25,8 +25,8 @@ static int check_queue(const struct server *s, const struct route *r, struct api
     return -1;
 }
 
-/* The longest tokens have 128 bytes, JSON's escapes make six of one, and templates leave some out.
- * Tools and schemas, whose faults are named, come to BODY_LEAST. */
+/* Long tokens have 128 bytes, JSON's escapes make six of one, and templates leave some out. Tools
+ * and schemas, whose faults are named, come to BODY_LEAST. */
 enum { POSITION_BYTES = 1024, BODY_LEAST = 16 << 20 };
 
 static int check_length(const struct server *s, const struct http_headers *h, const struct route *r,

@@ -10,27 +10,20 @@
 
 enum { FOUR = 4 };
 
-/* Each lane of the result is of a row's two vectors. */
-TILE_INLINE __m128i largest(const __m512i v[FOUR])
+TILE_INLINE __m512i joined(bool adds, __m512i a, __m512i b)
 {
-    __m512i a =
-        _mm512_max_epi32(_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1]));
-    __m512i b =
-        _mm512_max_epi32(_mm512_unpacklo_epi32(v[2], v[3]), _mm512_unpackhi_epi32(v[2], v[3]));
-    a = _mm512_max_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
-    __m256i half = _mm256_max_epi32(_mm512_castsi512_si256(a), _mm512_extracti64x4_epi64(a, 1));
-    return _mm_max_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
+    return adds ? _mm512_add_epi32(a, b) : _mm512_max_epi32(a, b);
 }
 
-TILE_INLINE __m128i sums(const __m512i v[FOUR])
+/* The sums, or the largest, of four rows' lanes: a lane each. */
+TILE_INLINE __m128i lanes(bool adds, const __m512i v[FOUR])
 {
-    __m512i a =
-        _mm512_add_epi32(_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1]));
-    __m512i b =
-        _mm512_add_epi32(_mm512_unpacklo_epi32(v[2], v[3]), _mm512_unpackhi_epi32(v[2], v[3]));
-    a = _mm512_add_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
-    __m256i half = _mm256_add_epi32(_mm512_castsi512_si256(a), _mm512_extracti64x4_epi64(a, 1));
-    return _mm_add_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
+    __m512i a = joined(adds, _mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1]));
+    __m512i b = joined(adds, _mm512_unpacklo_epi32(v[2], v[3]), _mm512_unpackhi_epi32(v[2], v[3]));
+    a = joined(adds, _mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
+    a = joined(adds, a, _mm512_shuffle_i64x2(a, a, _MM_SHUFFLE(1, 0, 3, 2)));
+    a = joined(adds, a, _mm512_shuffle_i64x2(a, a, _MM_SHUFFLE(2, 3, 0, 1)));
+    return _mm512_castsi512_si128(a);
 }
 
 /* What a group has besides codes, of each row. */
@@ -57,7 +50,7 @@ TILE_INLINE bool round_groups(int h, const __m512 lo[FOUR], const __m512 hi[FOUR
 #pragma GCC unroll 4
     for (int r = 0; r < FOUR; r++)
         v[r] = _mm512_max_epi32((__m512i)_mm512_abs_ps(lo[r]), (__m512i)_mm512_abs_ps(hi[r]));
-    __m128 most = _mm_castsi128_ps(largest(v));
+    __m128 most = _mm_castsi128_ps(lanes(false, v));
     __m128 fits = _mm_and_ps(_mm_cmplt_ps(most, _mm_set1_ps(INFINITY)),
                              _mm_cmpge_ps(most, _mm_set1_ps(Q8_LEAST)));
     if (_mm_movemask_ps(fits) != 15)
@@ -74,7 +67,7 @@ TILE_INLINE bool round_groups(int h, const __m512 lo[FOUR], const __m512 hi[FOUR
         _mm_storeu_si128((__m128i *)(void *)(to[r].code + 16), _mm512_cvtepi32_epi8(d[r]));
         d[r] = _mm512_add_epi32(c[r], d[r]);
     }
-    put_sums(h, most, sums(c), sums(d), to);
+    put_sums(h, most, lanes(true, c), lanes(true, d), to);
     return true;
 }
 

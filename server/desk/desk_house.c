@@ -73,14 +73,12 @@ static void end_files(struct desk *d, struct arena *a)
 {
     struct file_row f;
     struct err e = ERR_INIT;
-    bool again = true;
-    while (again && !store_file_expired(d->store, (int64_t)time(NULL), a, &f, &e)) {
-        again = !desk_file_drop(d, &f, &e);
-        if (again)
+    while (!store_file_expired(d->store, (int64_t)time(NULL), a, &f, &e)) {
+        if (!desk_file_drop(d, &f, &e))
             log_event(LOG_INFO, "file expired", LOG_TEXT("file", f.id));
-        else if (e.code == ERR_NO_SPACE && data_reserve_give(store_dir(d->store)))
-            again = true;
-        e = again ? (struct err)ERR_INIT : e;
+        else if (e.code != ERR_NO_SPACE || !data_reserve_give(store_dir(d->store)))
+            break;
+        e = (struct err)ERR_INIT;
     }
     if (e.code && e.code != ERR_NOT_FOUND)
         log_event(LOG_ERROR, "an expired file stays", LOG_TEXT("why", e.msg));
