@@ -96,6 +96,12 @@ static bool fits(int64_t all, int64_t taken, int64_t n)
     return taken + n <= (taken ? all / 2 : all);
 }
 
+/* Of that half a tenant has half, or what its first one needs. */
+static bool is_its(int64_t all, int64_t own, int64_t n)
+{
+    return !own || own + n <= all / 4;
+}
+
 static int check_alone(const struct room *r, int64_t n_seat, int64_t n_cell, struct err *e)
 {
     if (n_seat > r->cap_seq)
@@ -114,8 +120,14 @@ static void give_back(struct engine *g, struct beams *b)
     if (!b->is_reserved)
         return;
     b->is_reserved = false;
-    atomic_fetch_sub(&g->told.beam_seats[b->work[0]->seq.is_idle], b->work[0]->params.beams.width);
-    atomic_fetch_sub(&g->told.beam_cells[b->work[0]->seq.is_idle], b->n_cell);
+    const struct work *w = b->work[0];
+    struct engine_hold *own = work_hold(g, w);
+    if (own) {
+        atomic_fetch_sub(&own->beam_seats, w->params.beams.width);
+        atomic_fetch_sub(&own->beam_cells, b->n_cell);
+    }
+    atomic_fetch_sub(&g->told.beam_seats[w->seq.is_idle], w->params.beams.width);
+    atomic_fetch_sub(&g->told.beam_cells[w->seq.is_idle], b->n_cell);
 }
 
 int beams_reserve(struct engine *g, const struct work_list *l, struct err *e)
@@ -123,6 +135,7 @@ int beams_reserve(struct engine *g, const struct work_list *l, struct err *e)
     const struct room *r = &g->fixed.room;
     bool is_idle = l->first->seq.is_idle; /* those take no seat or cell from others */
     _Atomic int64_t *seats = &g->told.beam_seats[is_idle], *cells = &g->told.beam_cells[is_idle];
+    struct engine_hold *own = work_hold(g, l->first);
     int64_t n_seat = 0, n_cell = 0;
     for (struct work *w = l->first; w; w = w->next) {
         n_seat += w->beams != NULL;
@@ -132,12 +145,21 @@ int beams_reserve(struct engine *g, const struct work_list *l, struct err *e)
         return 0;
     if (check_alone(r, n_seat, n_cell, e))
         return -1;
+    if (own && !(is_its(r->cap_seq, atomic_load(&own->beam_seats), n_seat) &&
+                 is_its(r->n_cell - 1, atomic_load(&own->beam_cells), n_cell)))
+        return err_set(e, ERR_BUSY,
+                       "your beam searches have half of the room that all may have: try again when "
+                       "one has ended");
     if (!fits(r->cap_seq, atomic_load(seats), n_seat) ||
         !fits(r->n_cell - 1, atomic_load(cells), n_cell))
         return err_set(e, ERR_BUSY,
                        "beam searches that run have the room that they may have: try again later");
     atomic_fetch_add(seats, n_seat);
     atomic_fetch_add(cells, n_cell);
+    if (own) {
+        atomic_fetch_add(&own->beam_seats, n_seat);
+        atomic_fetch_add(&own->beam_cells, n_cell);
+    }
     for (struct work *w = l->first; w; w = w->next)
         if (w->beams)
             w->beams->is_reserved = true;

@@ -33,6 +33,11 @@ int ranks_between(struct engine *g, int (*fn)(void *ctx, struct err *e), void *c
 /* ---- adapters.c ---- */
 void adapters_forget(void *engine, uint64_t gone); /* prefixes of a version that is gone; 0: none */
 
+/* ---- submit.c ---- */
+/* What the work's tenant holds. NULL: the bound of what takes idle time is for all of it, and
+ * nobody's has none. */
+struct engine_hold *work_hold(struct engine *g, const struct work *w);
+
 /* ---- ends.c: works that begin and end, and who is told ---- */
 void work_list_add(struct work_list *l, struct work *w);
 void work_list_drop(struct work_list *l, struct work *w);

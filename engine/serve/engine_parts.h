@@ -114,13 +114,19 @@ struct engine_mail {
 
 enum { HOLD_PLACES = 4096 };
 
+/* What works that have not ended hold. */
+struct engine_hold {
+    _Atomic size_t bytes;
+    _Atomic int64_t beam_seats, beam_cells;
+};
+
 /* What the engine's thread says of itself, for any thread to read. Atomics, and `stat` under
  * `lock`. */
 struct engine_told {
     _Atomic int64_t n_waiting; /* submitted and not begun; who submits counts up */
     _Atomic size_t hold_bytes; /* of what has not ended; who submits counts up */
     /* of it each tenant's; of two that meet here both together have what one may */
-    _Atomic size_t hold_of[HOLD_PLACES];
+    struct engine_hold hold_of[HOLD_PLACES];
     _Atomic int64_t beam_seats[2], beam_cells[2]; /* of searches that have not ended, those of idle
                                                    * work behind; likewise */
     _Atomic bool is_idle;

@@ -43,8 +43,7 @@ static int make_works(struct engine *g, const struct gen_req *req, size_t n, str
     return beams_make(list, e);
 }
 
-/* NULL: the bound of what takes idle time is for all of it, and nobody's has none. */
-static _Atomic size_t *hold_of(struct engine *g, const struct work *w)
+struct engine_hold *work_hold(struct engine *g, const struct work *w)
 {
     bool is_bound = w->seq.tenant && !w->seq.is_idle;
     return is_bound ? &g->told.hold_of[w->seq.tenant % HOLD_PLACES] : NULL;
@@ -52,18 +51,18 @@ static _Atomic size_t *hold_of(struct engine *g, const struct work *w)
 
 static void hold(struct engine *g, const struct work *first, size_t bytes)
 {
-    _Atomic size_t *of = hold_of(g, first);
+    struct engine_hold *of = work_hold(g, first);
     atomic_fetch_add(&g->told.hold_bytes, bytes);
     if (of)
-        atomic_fetch_add(of, bytes);
+        atomic_fetch_add(&of->bytes, bytes);
 }
 
 void work_unhold(struct engine *g, const struct work *w)
 {
-    _Atomic size_t *of = hold_of(g, w);
+    struct engine_hold *of = work_hold(g, w);
     atomic_fetch_sub_explicit(&g->told.hold_bytes, w->bytes, memory_order_relaxed);
     if (of)
-        atomic_fetch_sub_explicit(of, w->bytes, memory_order_relaxed);
+        atomic_fetch_sub_explicit(&of->bytes, w->bytes, memory_order_relaxed);
 }
 
 static size_t bytes_of(const struct work_list *list)
@@ -77,9 +76,9 @@ static size_t bytes_of(const struct work_list *list)
 /* Memory is reserved for the longest answers that were asked for, though most end long before. */
 static int check_memory(struct engine *g, const struct work *first, size_t bytes, struct err *e)
 {
-    const _Atomic size_t *of = hold_of(g, first);
+    const struct engine_hold *of = work_hold(g, first);
     bool is_idle = first->seq.is_idle;
-    size_t own = of ? atomic_load(of) : 0;
+    size_t own = of ? atomic_load(&of->bytes) : 0;
     size_t most = g->fixed.room.hold_bytes, held = atomic_load(&g->told.hold_bytes);
     if (bytes > most)
         return err_set(e, ERR_TOO_LARGE,

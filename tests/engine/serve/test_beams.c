@@ -556,6 +556,41 @@ static void the_longest_that_fits(void **state)
     }
 }
 
+static void search_of(struct engine *g, struct search *s, uint64_t tenant)
+{
+    for (int64_t i = 0; i < s->width; i++)
+        s->req[i].tenant = tenant;
+    ask(g, s);
+    for (int64_t i = 0; i < s->width; i++) {
+        answer_wait(s->answer[i]);
+        answer_unref(s->answer[i]);
+    }
+}
+
+/* Fault: who searches all the time keeps all others from it. */
+static void who_has_some_leaves_some(void **state)
+{
+    (void)state;
+    enum { ITS = 7, SEATS = 16, HELD = SEATS / 4 - 1 };
+    struct engine *g = start("llama_plain", (struct engine_options){.max_seqs = SEATS});
+    read_all("llama_plain");
+    struct search *s = &all[0];
+    s->width = 2;
+    ready(s, s->req[0].n_prompt);
+    atomic_fetch_add(&g->told.hold_of[ITS].beam_seats, HELD); /* as if such ran */
+    atomic_fetch_add(&g->told.beam_seats[0], HELD);
+    s->req[0].tenant = ITS;
+    refused(g, s, ERR_BUSY, "your beam searches");
+    search_of(g, s, ITS + 1);
+    atomic_fetch_sub(&g->told.hold_of[ITS].beam_seats, HELD);
+    search_of(g, s, ITS);
+    atomic_fetch_sub(&g->told.beam_seats[0], HELD);
+    nothing_is_held(g);
+    assert_int_equal(atomic_load(&g->told.hold_of[ITS].beam_seats), 0);
+    assert_int_equal(atomic_load(&g->told.hold_of[ITS].beam_cells), 0);
+    engine_free(g);
+}
+
 static int nothing_is_left(void **state)
 {
     (void)state;
@@ -574,6 +609,7 @@ int main(void)
         cmocka_unit_test(one_that_leaves_takes_all),
         cmocka_unit_test(what_cannot_be_had),
         cmocka_unit_test(the_longest_that_fits),
+        cmocka_unit_test(who_has_some_leaves_some),
     };
     return cmocka_run_group_tests(tests, NULL, nothing_is_left);
 }

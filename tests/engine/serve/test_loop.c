@@ -605,7 +605,7 @@ static void memory_is_shared(void **state)
         answer_unref(a[i]);
     nothing_is_held(g);
     for (int i = 0; i < HOLD_PLACES; i++)
-        assert_int_equal(atomic_load(&g->told.hold_of[i]), 0);
+        assert_int_equal(atomic_load(&g->told.hold_of[i].bytes), 0);
     for (int i = 0; i < 4; i++) /* alone */
         a[i] = submit(g, &q);
     for (int i = 0; i < 4; i++) {
