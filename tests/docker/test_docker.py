@@ -5,7 +5,7 @@
 Faults they can catch: a variable that is no option any more; a dashboard of metrics that were renamed,
 or with a label that they lack; a file that an image or a compose file takes and that is not there; a
 script that a shell cannot read; keys that the server would not take; a pod whose command ends because a
-service has the name of the program.
+service has the name of the program; a manifest with a member that the API does not have, or of another type.
 
 Standard library only."""
 import json
@@ -17,7 +17,8 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "lib"))
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(ROOT / "tests" / "lib")]
+import manifest  # noqa: E402
 from serving import BIN, Cases, Tandem, make_model, scratch  # noqa: E402
 
 DOCKER = ROOT / "docker"
@@ -111,6 +112,29 @@ def pods_want_no_links():
         assert pods and len(re.findall(r"^ +enableServiceLinks: false\b", text, re.M)) == pods, path.name
 
 
+def manifests_are_of_the_api():
+    known = json.loads((ROOT / "tests/golden/kubernetes/types.json").read_text())
+
+    def faults(text):
+        return [x for value in manifest.documents(text)
+                for x in manifest.differences(value, known["tops"][value["kind"]], known["types"], value["kind"])]
+    for path in (DOCKER / "kubernetes").glob("*.yaml"):
+        assert not faults(path.read_text()), (path.name, faults(path.read_text()))
+    good = (DOCKER / "kubernetes/deployment.yaml").read_text()
+    for old, new, where in (
+            ("enableServiceLinks: false", "enableServiceLinks: no", "template.spec.enableServiceLinks"),
+            ("            periodSeconds: 5\n", "            period: 5\n", "containers.0.startupProbe.period"),
+            ('value: "8081"', "value: 8081", "containers.0.env.2.value"), ("          image: tandem\n", "", ""),
+            ("        - name: tandem\n          image:", "        - image:", "containers.0.name"),
+            ("replicas: 1 ", "replicas: one ", "spec.replicas")):
+        assert old in good and bool(where) == any(where in x for x in faults(good.replace(old, new, 1))), old
+    for bad in ("a: 1\na: 2", "a: |\n  x", "a: 1\n   b: 2", "a: {b: 1", "- a\nb: 1", "a: 'x'"):
+        try:
+            raise AssertionError((bad, list(manifest.documents(bad))))
+        except ValueError:
+            pass
+
+
 def keys_are_taken(tmp):
     shutil.copy(DOCKER / "keys.sh", tmp / "keys.sh")
     run = [subprocess.run([tmp / "keys.sh"], capture_output=True, text=True, check=True).stdout
@@ -130,7 +154,7 @@ def keys_are_taken(tmp):
 def main():
     cases = Cases()
     for case in (variables_are_options, dashboard_is_of_metrics, copied_files_are_there,
-                 scripts_can_be_read, pods_want_no_links, models_stay_out):
+                 scripts_can_be_read, pods_want_no_links, manifests_are_of_the_api, models_stay_out):
         cases.run(case.__name__.replace("_", " "), case)
     with scratch() as tmp:
         cases.run("keys are taken", lambda: keys_are_taken(tmp))
