@@ -82,10 +82,12 @@ static void *wake(void *arg)
     return NULL;
 }
 
+/* Behind a sign, since what looks like headers is taken for one where an answer's body begins. */
 static void say(struct call *c, const char *p, size_t n)
 {
     struct buf b;
     buf_init(&b, 1 << 20);
+    buf_add(&b, ">", 1);
     buf_add(&b, p, n);
     call_reply(c, 200, "text/plain", &b);
 }
@@ -137,14 +139,11 @@ static void on_plain(struct call *c)
     say(c, what, strlen(what));
 }
 
-/* Behind a sign, since what looks like headers is taken for one where an answer's body begins. */
 static void on_echo(struct call *c)
 {
     const struct call_request *r = call_request(c);
-    char text[1 + 4096] = ">";
     ASSERT(r->n_body <= 4096 && r->body[r->n_body] == 0);
-    memcpy(text + 1, r->body, r->n_body);
-    say(c, text, 1 + r->n_body);
+    say(c, r->body, r->n_body);
 }
 
 static const struct route table[] = {
