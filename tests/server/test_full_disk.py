@@ -252,6 +252,31 @@ def by_the_reserve(disk):
     return f"{good} files, a job"
 
 
+def expiry(disk):
+    """A file whose time is over goes on a full disk, too: the least writes with which a server starts."""
+    with disk.serve() as s:
+        file = World(s, disk).c.file(b"x" * 1000)
+    with contextlib.closing(sqlite3.connect(disk.dir / "store.db")) as db, db:
+        assert db.execute("UPDATE file SET expires = 1 WHERE id = ?", (file,)).rowcount == 1
+    for k in range(100):
+        disk.reserve.write_bytes(b"")
+        disk.fill(k)
+        try:
+            s = disk.serve()
+        except AssertionError as why:
+            assert "data directory" in str(why), why
+            continue
+        with s:
+            w = World(s, disk)
+            end = time.monotonic() + 60 * SLOW
+            while file in w.settled():
+                assert time.monotonic() < end, (k, s.said())
+                time.sleep(0.02)
+        disk.free()
+        return f"{k} writes"
+    raise AssertionError("it never starts")
+
+
 def shape(c, job):
     """What of a job must not depend on the disk. Checkpoints and messages come once."""
     j = c.look(job)
@@ -451,6 +476,7 @@ def main():
             w = World(s, disk)
             cases.run("jobs of two ranks", lambda: jobs(w, 3))
         cases.run("by the reserve", lambda: by_the_reserve(disk))
+        cases.run("expiry", lambda: expiry(disk))
         cases.run("a job waits for room", lambda: waits_for_room(disk))
         cases.run("all go on", lambda: all_go_on(disk))
         cases.run("wishes stand", lambda: wishes_stand(disk))
