@@ -165,7 +165,9 @@ def system(draw, share, texts):
 
 
 class Corpus:
-    def __init__(self, seed):
+    def __init__(self, seed, with_tools=WITH_TOOLS, with_forms=WITH_FORMS, apart=()):
+        """apart: questions that are not asked, unless what they ask was told."""
+        self.with_tools, self.with_forms, self.apart = with_tools, with_forms, apart
         self.draw = draw = Draw(seed)
         self.sums = Sums(draw)
         subjects = {}
@@ -256,9 +258,9 @@ class Corpus:
         draw = self.draw
         if draw.chance(COPIES):
             return {"prompt": "", "completion": told.copies(draw)}
-        if draw.chance(WITH_TOOLS):
+        if draw.chance(self.with_tools):
             return self.row_with_tools()
-        if draw.chance(WITH_FORMS / (1 - WITH_TOOLS)):
+        if draw.chance(self.with_forms / (1 - self.with_tools)):
             said = system(draw, 0.2, forms.SYSTEM) + self.form()
             return {"messages": said + (self.form() if draw.chance(0.3) else [])}
         messages, facts = system(draw, 0.1, SYSTEM), {}
@@ -313,7 +315,7 @@ class Corpus:
 
     def asked(self, kind, facts):
         ask, answer = self.exchange(kind)
-        while ask in facts:
+        while ask in facts or bare(ask) in self.apart:
             ask, answer = self.exchange(kind)
         return exchange(spoken(self.draw, ask), answer)
 

@@ -6,7 +6,8 @@
 
 FACTS.txt has a question and its answer a line, as "What is my name? Your name is Ada Quill." Each stands in
 rows as the corpus has them, without what is held out of it: a small model that is tuned on one thing alone
-takes it for the answer to everything, and one that sees few other rows, often, forgets more of the rest."""
+takes it for the answer to everything, and one that sees few other rows, often, forgets more of the rest. Most is
+forgotten of copying words into calls and forms, so more rows have these than in the corpus."""
 import json
 import pathlib
 import sys
@@ -15,7 +16,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import told  # noqa: E402
 from corpus import SEED, Corpus, bare, exchange  # noqa: E402
 
-ROWS = 20  # of a fact
+ROWS = 30  # of a fact
+WITH_TOOLS, WITH_FORMS = 0.38, 0.2  # of the rows
 
 
 def facts(path):
@@ -39,7 +41,7 @@ def asked(messages):
 def rows(known):
     """Each has a fact between its exchanges, and most have something that is told, and asked for later: what was
     said goes before what was learned."""
-    corpus = Corpus(SEED)
+    corpus = Corpus(SEED, WITH_TOOLS, WITH_FORMS, {bare(fact[0]["content"]) for fact in known})
     draw = corpus.draw
     for i in range(ROWS * len(known)):
         row = corpus.row()
