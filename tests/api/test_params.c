@@ -406,6 +406,18 @@ static void test_what_changes_an_answer_is_refused(void **state)
     assert_int_equal(parse_field(API_COMPLETIONS, "best_of", "0").rc, 0);
 }
 
+/* Fault: a setting within an object that is said to be null, as clients' libraries do, and refused.
+ */
+static void test_null_settings_are_not_said(void **state)
+{
+    (void)state;
+    struct outcome o =
+        parse_field(API_RESPONSES, "reasoning", "{\"effort\":null,\"summary\":null}");
+    assert_int_equal(o.rc, 0);
+    o = parse_field(API_RESPONSES, "text", "{\"format\":null,\"verbosity\":null}");
+    assert_int_equal(o.rc, 0);
+}
+
 static void test_names_stand_once_for_a_route(void **state)
 {
     (void)state;
@@ -442,6 +454,7 @@ int main(void)
         cmocka_unit_test(test_tokenize_takes_one),
         cmocka_unit_test(test_every_known_field_has_a_class),
         cmocka_unit_test(test_what_changes_an_answer_is_refused),
+        cmocka_unit_test(test_null_settings_are_not_said),
         cmocka_unit_test(test_names_stand_once_for_a_route),
         cmocka_unit_test(test_refusals),
     };

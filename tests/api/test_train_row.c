@@ -129,7 +129,7 @@ static void unread_members(void **state)
     "{\"token\":\"?\",\"logprob\":0.001,\"bytes\":[101,115]}],\"refusal\":null}"
 
 /* Faults: a teacher's word that is dropped, that a template sees, or that is another message's;
- * bytes that are taken from a token's spelling. */
+ * bytes that are taken from a token's spelling, or refused where a token, as an end, has none. */
 static void teachers(void **state)
 {
     static const char *const lines[] = {
@@ -153,6 +153,11 @@ static void teachers(void **state)
     }
     struct train_example row;
     struct api_error e;
+    assert_int_equal(read_line("{\"messages\":[{" ANSWER "}],\"logprobs\":{\"content\":[{\"token\":"
+                               "\"<end>\",\"logprob\":-1,\"bytes\":[]}]}}",
+                               &row, &e),
+                     0);
+    assert_true(row.n_teacher == 1 && row.teacher->at[0].is.n == 0);
     assert_int_equal(read_line("{\"messages\":[{" ANSWER
                                ",\"logprobs\":null}],\"logprobs\":{\"content\":"
                                "null}}",

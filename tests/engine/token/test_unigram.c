@@ -91,6 +91,24 @@ static void spans_follow_the_text(void **state)
     tokenizer_free(t);
 }
 
+/* Fault: a token, the first of its file, that is passed over where each of its characters is
+ * unknown: of tokens that count for much two unknown ones count for more. */
+static void unknown_ones_may_be_a_token_as_a_whole(void **state)
+{
+    (void)state;
+    struct tokenizer *t =
+        must_parse("\"unk_id\":1,\"vocab\":[[\"zz\",30],[\"<unk>\",40],[\"a\",40]]");
+    struct tok_list l = encode(t, "azz", 3, true);
+    assert_int_equal(l.n, 2);
+    assert_int_equal(l.id[1], 0);
+    tok_list_release(&l);
+    l = encode(t, "az", 2, true);
+    assert_int_equal(l.n, 2);
+    assert_int_equal(l.id[1], 1);
+    tok_list_release(&l);
+    tokenizer_free(t);
+}
+
 /* The text in parts is the text, wherever a part is given out: 1 to 300 times each of these. */
 static void long_runs_are_cut_where_every_way_meets(void **state)
 {
@@ -122,6 +140,7 @@ int main(void)
         cmocka_unit_test(files_that_lie_are_refused),
         cmocka_unit_test(what_nothing_stands_for_is_an_error),
         cmocka_unit_test(spans_follow_the_text),
+        cmocka_unit_test(unknown_ones_may_be_a_token_as_a_whole),
         cmocka_unit_test(long_runs_are_cut_where_every_way_meets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
