@@ -418,6 +418,13 @@ static void test_limits(void **state)
             printf("%s: %s\n", cases[i], f->e.msg);
         assert_err(rc, &f->e, ERR_TOO_LARGE, "line 1");
     }
+    /* the caller's own, on the way to a text that is short */
+    const struct template_limits limits = {.out_bytes = 1000};
+    compile(f, "{{ (' ' * 999) | urlencode is string }}");
+    template_out_release(&f->out);
+    f->e = (struct err)ERR_INIT;
+    int rc = template_render_vars(f->t, NULL, 0, &limits, 0, &f->out, &f->e);
+    assert_err(rc, &f->e, ERR_TOO_LARGE, "line 1");
 }
 
 static void *render_deep(void *arg)
