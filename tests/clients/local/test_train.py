@@ -91,6 +91,15 @@ def stopped(tmp):
                 and any((tmp / "stopped/checkpoints").iterdir()), f"status {q.returncode}: {text[-500:]}")
 
 
+def continued(tmp):
+    """From an adapter: what it has may be said, in any order, and not what it lacks."""
+    adapter = tmp / "straight/adapter"
+    has = sorted(json.loads((adapter / "adapter_config.json").read_text())["target_modules"])
+    for i, (target, ok) in enumerate(((has, True), (has[::-1], True), (has[1:], False), (has[:-1], False))):
+        p = run(config(tmp, f"more{i}", epochs=1), "--from", adapter, *(x for t in target for x in ("--target", t)))
+        expect(f"the targets {target} of {has}", (p.returncode == 0) == ok and ("--target" in p.stderr) != ok, p)
+
+
 def tandem(*words):
     return subprocess.run([TANDEM, *map(str, words)], capture_output=True, text=True,
                           stdin=subprocess.DEVNULL, check=False)
@@ -199,6 +208,7 @@ def main():
         write_rows(tmp / "rows.jsonl")
         straight_and_killed(tmp)
         stopped(tmp)
+        continued(tmp)
         merged(tmp)
         from_nothing(tmp)
         bad_input(tmp)
