@@ -220,10 +220,10 @@ class Model:
     def load(self, path, optimizer=True):
         return self.client.result(self.put("load_weights", path=path, optimizer=optimizer))
 
-    def save_sampler(self, name=None):
+    def save_sampler(self, name=None, **more):
         c = self.client
         if name:
-            return c.result(self.put("save_weights_for_sampler", path=name))["path"]
+            return c.result(self.put("save_weights_for_sampler", path=name, **more))["path"]
         seq, c.n_sampler = c.n_sampler, c.n_sampler + 1
         got = c.result(self.put("save_weights_for_sampler", sampling_session_seq_id=seq))
         return Sampler(c, got["sampling_session_id"])

@@ -140,6 +140,21 @@ class Whole:
         assert array.array("f", served) == array.array("f", now), (served, now)
         assert self.s.post("/v1/completions", {"model": path, "prompt": IDS}, **key("bob")).status == 404
 
+    def case_a_path_is_the_newest_of_its_weights(self):
+        """Who asks for it by its name has what was saved last, whoever ran the old ones."""
+        m = self.c.model(seed=3)
+
+        def served(path):
+            got = self.s.post("/v1/completions", {"model": path, "prompt": IDS, "echo": True, "logprobs": 0,
+                                                  "max_tokens": 0, "temperature": 0}, **key("ann")).json
+            return array.array("f", got["choices"][0]["logprobs"]["token_logprobs"][1:])
+        for _ in range(2):
+            m.passes(ROWS)
+            m.step()
+            path = m.save_sampler("newest", overwrite=True)
+            now = floats(m.passes([row(IDS)], forward_only=True)[1][0])
+            assert served(path) == array.array("f", now), (served(path), now)
+
     def case_models_do_not_meet(self):
         """Six at once, in turns, which do not all fit in memory, against each alone."""
         def run(models):
