@@ -3,14 +3,16 @@
  * Which batches are to be worked on. Catches: one that is to be validated, cancelled or expired,
  * and waits until the batches of others have ended; one that is said twice; an owner with two
  * turns; rows of an owner without end, or one of another's, or that has not ended, that goes for
- * them; a page that goes on behind one that went.
+ * them; a page that goes on behind one that went; one that cannot be looked for, taken for none.
  */
 #include "tests/server/store/home.h"
 
+#include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "server/store/store_batch.h"
+#include "server/store/store_own.h"
 
 enum { MOST = 3, OWNERS = 5, LATER = 100, KEPT = 8 };
 
@@ -87,11 +89,40 @@ static void old_ones_go(void **state)
     store_free(s);
 }
 
+static int fails_at(void *ctx, int act, const char *table, const char *b, const char *c,
+                    const char *d)
+{
+    (void)b, (void)c, (void)d;
+    return act == SQLITE_READ && strcmp(table, ctx) == 0 ? SQLITE_DENY : SQLITE_OK;
+}
+
+/* Whoever sweeps a folder asks so, and what is no batch's goes. */
+static void one_that_cannot_be_looked_for(void **state)
+{
+    struct err e = ERR_INIT;
+    struct store *s = store_new(dir, &e);
+    char table[] = "batch";
+    bool has;
+    (void)state;
+    assert_good(s ? 0 : -1, &e);
+    add(s, "ann", "a", BATCH_COMPLETED, LATER);
+    assert_good(store_batch_has(s, "a", &has, &e), &e);
+    assert_true(has);
+    sqlite3_set_authorizer(s->db, fails_at, table);
+    assert_int_equal(store_batch_has(s, "a", &has, &e), -1);
+    sqlite3_set_authorizer(s->db, NULL, NULL);
+    e = (struct err)ERR_INIT;
+    assert_good(store_batch_has(s, "b", &has, &e), &e);
+    assert_false(has);
+    store_free(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(open_ones, setup, teardown),
         cmocka_unit_test_setup_teardown(old_ones_go, setup, teardown),
+        cmocka_unit_test_setup_teardown(one_that_cannot_be_looked_for, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
