@@ -297,6 +297,8 @@ TEST_OF(noise, (void)0, op_noise(b, op_mul(b, x, x), 5))
 TEST_OF(softcap, (void)0, op_softcap(b, op_mul(b, x, x), 2))
 TEST_OF(ce, leaf_new(&r, N_VOCAB, D, false), op_ce(b, op_gather(b, x), &r->leaf[1].p, 0))
 TEST_OF(ce_capped, leaf_new(&r, N_VOCAB, D, false), op_ce(b, op_gather(b, x), &r->leaf[1].p, 2))
+TEST_OF(ce_part, leaf_new(&r, N_VOCAB, 8, false),
+        op_ce(b, op_slice(b, op_gather(b, x), 3, 8), &r->leaf[1].p, 0))
 TEST_OF(mean_pool, (void)0, op_mean_pool(b, op_mul(b, x, x)))
 
 /* Two heads of values, 6 wide, to one of keys, 4 wide. */
@@ -663,6 +665,7 @@ int main(void)
         cmocka_unit_test(test_op_scan),
         cmocka_unit_test(test_op_softcap),
         cmocka_unit_test(test_op_ce_capped),
+        cmocka_unit_test(test_op_ce_part),
         cmocka_unit_test(test_op_mean_pool),
         cmocka_unit_test(test_op_l2norm),
         cmocka_unit_test(test_op_experts),
