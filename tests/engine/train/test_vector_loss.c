@@ -324,6 +324,37 @@ static void beside_others(void **state)
     }
 }
 
+static void fail_step(struct world *w, struct trainer *t, int64_t n)
+{
+    struct train_result out;
+    struct err e = ERR_INIT;
+    int32_t id = w->x[1].id[0];
+    w->x[1].id[0] = INT32_MAX;
+    assert_err(trainer_step(t, w->row, n, &out, &e), &e, ERR_BAD_INPUT, "row 1");
+    w->x[1].id[0] = id;
+}
+
+/* Faults: a step that is said to be taken though a row of it is none; one that leaves a trace. */
+static void a_step_that_fails(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
+        struct train_result got[2][STEPS];
+        for (int fails = 0; fails < 2; fails++) {
+            struct world *w = world_new(&runs[i]);
+            struct trainer *t = trainer_for(w);
+            if (fails)
+                fail_step(w, t, BATCH * runs[i].n_each);
+            run_steps(w, t, got[fails]);
+            trainer_free(t);
+            world_free(w);
+        }
+        for (int s = 0; s < STEPS; s++)
+            assert_true(got[0][s].loss == got[1][s].loss &&
+                        got[0][s].grad_norm == got[1][s].grad_norm);
+    }
+}
+
 /* A cut changes no loss by a bit, and gradients in the order of their sums alone. */
 static void cut_is_not_seen(void **state)
 {
@@ -425,6 +456,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slopes),
         cmocka_unit_test(beside_others),
+        cmocka_unit_test(a_step_that_fails),
         cmocka_unit_test(cut_is_not_seen),
         cmocka_unit_test(trained_is_served),
     };
