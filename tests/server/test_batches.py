@@ -293,8 +293,8 @@ def unread(server, file_of):
         f.truncate(0)
         c.good("POST", f"/v1/batches/{b['id']}/cancel")
         while not any("a batch rests" in x and b["id"] in x for x in server.said().splitlines()):
+            assert c.get(b["id"])["status"] == "cancelling"
             time.sleep(0.02)
-        assert c.get(b["id"])["status"] == "cancelling"
         f.seek(0)
         f.write(data)
     b = c.wait(b["id"])
