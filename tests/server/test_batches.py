@@ -282,26 +282,6 @@ def cancelled(server):
     assert all(r["response"] is None and r["error"]["code"] == "batch_cancelled" for r in bad), bad[:1]
 
 
-def unread(server, file_of):
-    """Catches: a batch that ends without the lines that could not be read again, or takes the server along."""
-    c, lines = Client(server), [slow(i) for i in range(500)]
-    b = c.create(lines)
-    c.wait(b["id"], lambda x: x["status"] == "in_progress")
-    file = file_of(b["input_file_id"])
-    with open(file, "r+b") as f:  # as it is read: what is put in its place would be another
-        data = f.read()
-        f.truncate(0)
-        c.good("POST", f"/v1/batches/{b['id']}/cancel")
-        while not any("a batch rests" in x and b["id"] in x for x in server.said().splitlines()):
-            assert c.get(b["id"])["status"] == "cancelling"
-            time.sleep(0.02)
-        f.seek(0)
-        f.write(data)
-    b = c.wait(b["id"])
-    once(lines, c.rows(b["output_file_id"]), c.rows(b["error_file_id"]))
-    assert b["status"] == "cancelled", b
-
-
 @contextlib.contextmanager
 def writing(server, n=1):
     """A client's n texts, which are written all the while."""
@@ -646,7 +626,6 @@ def served(cases, model, tmp):
         cases.run("chats", lambda: as_over_http(s, CHAT, [
             {**talk, "seed": 3, **warm}, {**talk, "seed": 3, "response_format": {"type": "json_object"}, **warm},
             {"messages": []}]))
-        cases.run("unread", lambda: unread(s, lambda x: tmp / "data/files" / x))
         for case in (looks_right, wrong_files, refused, made_once, dropped_input, grows, cancelled, goes_behind,
                      ends_under_load):
             cases.run(case.__name__, lambda case=case: case(s))
