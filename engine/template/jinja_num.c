@@ -105,7 +105,7 @@ int jnum_parse_int(const char *p, size_t n, int base, int64_t *out)
     int64_t v = 0;
     bool is_big = false, was_digit = false;
     for (; p < end; p++) {
-        if (*p == '_' && was_digit && p + 1 < end) {
+        if (*p == '_' && was_digit) {
             was_digit = false;
             continue;
         }
