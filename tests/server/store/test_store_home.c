@@ -17,6 +17,7 @@
 
 #include "server/data/data_dir.h"
 #include "server/store/store_own.h"
+#include "server/store/store_parts.h"
 
 static const char *in_dir(const char *name)
 {
@@ -268,6 +269,35 @@ static void copies_are_kept(void **state)
     store_free(s);
 }
 
+/* Faults: a directory that was moved away under a server, and a call that says nothing of it, or
+ * that there is nothing; one that is back, and refused still. */
+static void a_directory_that_is_gone(void **state)
+{
+    struct err e = ERR_INIT;
+    struct file_row file;
+    struct job job;
+    int64_t n;
+    char away[512];
+    (void)state;
+    add_file("file-1");
+    struct store *s = store_new(dir, &e);
+    assert_good(s ? 0 : -1, &e);
+    const struct store_turn turn = {
+        .states = ~0u, .fingerprint = "aa:bf16", .in_hand = "", .last = ""};
+    snprintf(away, sizeof away, "%s-away", dir);
+    assert_int_equal(rename(dir, away), 0);
+    assert_err(store_file_get(s, "me", "file-1", &arena, &file, &e), &e, ERR_BUSY, "is gone");
+    assert_err(store_file_count(s, "me", &n, &e), &e, ERR_BUSY, "is gone");
+    assert_err(store_job_next(s, &turn, &arena, &job, &e), &e, ERR_BUSY, "is gone");
+    assert_err(store_parts_count(s, "me", &n, &e), &e, ERR_BUSY, "is gone");
+    assert_int_equal(rename(away, dir), 0);
+    assert_good(store_file_get(s, "me", "file-1", &arena, &file, &e), &e);
+    assert_good(store_file_count(s, "me", &n, &e), &e);
+    assert_err(store_job_next(s, &turn, &arena, &job, &e), &e, ERR_NOT_FOUND, "");
+    assert_good(store_parts_count(s, "me", &n, &e), &e);
+    store_free(s);
+}
+
 /* Copies that hold something. */
 static int count_copies(void)
 {
@@ -320,6 +350,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(only_ours_goes, setup, teardown),
         cmocka_unit_test_setup_teardown(copies_are_kept, setup, teardown),
         cmocka_unit_test_setup_teardown(a_clock_that_was_ahead, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_directory_that_is_gone, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
