@@ -218,6 +218,18 @@ static void test_keys(void **state)
     assert_int_equal(ask_key(w, &open_route, NULL), 0);
 }
 
+/* Faults: who has no key is not told how one is sent, as HTTP asks of a 401, or who has one is. */
+static void test_challenge(void **state)
+{
+    struct world *w = *state;
+    assert_int_equal(ask_key(w, &chat_route, NULL), 401);
+    call_error(&w->call, &w->error);
+    assert_string_equal(header(w, "WWW-Authenticate"), "Bearer");
+    assert_int_equal(ask_key(w, &chat_route, "Bearer key-root"), 403);
+    call_error(&w->call, &w->error);
+    assert_string_equal(header(w, "WWW-Authenticate"), "");
+}
+
 /* Strangers who learn whether the server is loading or full; a health check that is refused. */
 static void test_will(void **state)
 {
@@ -270,7 +282,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(test_names), CASE(test_addresses), CASE(test_origins), CASE(test_preflight),
-        CASE(test_keys),  CASE(test_will),      CASE(test_limits),
+        CASE(test_keys),  CASE(test_challenge), CASE(test_will),    CASE(test_limits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
