@@ -306,6 +306,25 @@ static void assert_apart(const struct graph *g, const struct graph_memory *mem, 
     free(last);
 }
 
+/* Fault: an output that goes as soon as nobody in the graph reads it. */
+static void outputs_outlive_all_nodes(void **state)
+{
+    struct config c = whole_panels(FAMILY_LLAMA);
+    struct model *m = model_of(&c, K_BF16);
+    struct graph g;
+    (void)state;
+    record(&g, m, MODEL_LOGITS, false);
+    int32_t logits = g.output.at[0], first = g.node.at[0].op.out[0];
+    graph_mark_output(&g, (struct val){.id = first});
+    int32_t *last = graph_last_uses(&g);
+    assert_true(g.output.n == 2 && first != logits);
+    assert_int_equal(last[logits], g.node.n);
+    assert_int_equal(last[first], g.node.n);
+    free(last);
+    graph_release(&g);
+    model_free(m);
+}
+
 /* Faults: two live values that share bytes. */
 static void live_values_are_apart(void **state)
 {
@@ -406,6 +425,24 @@ static void check_bands(const char *svg, int32_t n_layer)
     assert_true(n == n_layer && n > 2);
 }
 
+/* Faults: a box that is said to be of a pass and looks as it was recorded, or the other way. */
+static void check_boxes(const char *svg)
+{
+    int n[2] = {0};
+    char shade[8], by;
+    for (const char *at = svg; (at = strstr(at, "<rect x=\"")); at++)
+        if (sscanf(
+                at,
+                "<rect x=\"%*d\" y=\"%*d\" width=\"%*[^\"]\" height=\"%*d\" rx=\"3\" fill=\"%7[^\"]\"/>\n"
+                "<text x=\"%*d\" y=\"%*d\">%*[^<]</text><text x=\"%*d\" y=\"%*d\">%c",
+                shade, &by) == 2) {
+            bool is_of_pass = by != '<' && by != ' ';
+            assert_string_equal(shade, is_of_pass ? "#9cc3e6" : "#c9d6df");
+            n[is_of_pass]++;
+        }
+    assert_true(n[0] > 2 && n[1] > 2);
+}
+
 /* Faults: a format that is not what it says; a parameter that an op does not name. */
 static void every_format_prints(void **state)
 {
@@ -427,7 +464,7 @@ static void every_format_prints(void **state)
         assert_non_null(strstr(out.data, begins[i]));
         assert_non_null(strstr(out.data, "linear"));
         if (i == 3)
-            check_bands(out.data, m->cfg.n_layer);
+            check_bands(out.data, m->cfg.n_layer), check_boxes(out.data);
         for (int32_t k = 0; i == 0 && k < m->n_param; k++)
             if (strstr(m->param[k].name, "norm") && !strstr(out.data, m->param[k].name))
                 fail_msg("nothing reads %s", m->param[k].name);
@@ -453,6 +490,7 @@ int main(void)
         cmocka_unit_test(dead_parts_go),
         cmocka_unit_test(biases_are_folded),
         cmocka_unit_test(broken_graphs_are_refused),
+        cmocka_unit_test(outputs_outlive_all_nodes),
         cmocka_unit_test(live_values_are_apart),
         cmocka_unit_test(one_billion_is_near_its_bound),
         cmocka_unit_test(a_run_allocates_nothing),
