@@ -232,6 +232,35 @@ static void idle_stands_still_beside_others(void **state)
         }
 }
 
+/* Fault: a prompt that runs whole, and leaves the others no room in its step, waits for cells that
+ * stand still as long as these decode. */
+static void idle_work_gives_way_to_large_prompts(void **state)
+{
+    (void)state;
+    struct sched_options o = PLAIN;
+    o.n_cell = 16;
+    if (FAKE_IS_FORCED)
+        return;
+    struct fake f = fake_begin(o);
+    struct fake_seq *idle = put_idle(&f, 1, 12, 20);
+    assert_true(fake_step(&f, 0) && fake_step(&f, 0));
+    struct fake_seq *busy = put(&f, 2, 1, 12, 40);
+    assert_true(fake_step(&f, 0) && fake_step(&f, 0));
+    struct fake_seq *whole = fake_seq_new(7, o.cap_tok, 0);
+    whole->q.tenant = 3;
+    whole->q.weight = 1;
+    whole->q.is_whole = true;
+    fake_submit(&f, whole);
+    assert_in_range(steps_until_done(&f, whole), 1, 2);
+    assert_true(busy->q.state != SEQ_DONE && idle->q.state != SEQ_DONE);
+    end(&f);
+    fake_check_text(idle);
+    fake_check_text(busy);
+    fake_seq_free(idle);
+    fake_seq_free(busy);
+    fake_seq_free(whole);
+}
+
 enum { EVERY = 10 };
 
 /* Runs a step; whether it was idle work's. */
@@ -467,6 +496,7 @@ static void idle_steps_teach_no_pace(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(idle_stands_still_beside_others),
+                                       cmocka_unit_test(idle_work_gives_way_to_large_prompts),
                                        cmocka_unit_test(idle_work_has_a_part),
                                        cmocka_unit_test(idle_texts_wait_for_each_other),
                                        cmocka_unit_test(steps_that_are_given_up_end),
