@@ -8,6 +8,7 @@ import http.server
 import json
 import os
 import pathlib
+import socket
 import socketserver
 import subprocess
 import sys
@@ -63,6 +64,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.reply(200, {"object": "list", "data": [{"id": "tiny", "object": "model"}]})
 
     def do_POST(self):
+        if self.path.startswith("/early/"):
+            self.how_early()
+            return
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         how = self.path.split("/")[1]
         with self.server.lock:
@@ -157,6 +161,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def how_hang(self, _):
         self.rfile.read(1)  # until the client has gone
+        self.close_connection = True
+
+    def how_early(self):
+        """Refuses what is too long by its head alone, and closes."""
+        self.reply(413, {"error": {"message": "too long"}})
         self.close_connection = True
 
     # ---- parts of a stream
@@ -307,6 +316,11 @@ def ends(server):
            and r["first_fault"] == "503: the queue is full" and r["refused_ms"]["count"] == 5, p)
     p = bench(server, "busy", "-n", 10, "--output-tokens", 1, "--warmup", 0)
     expect("statuses in words", "5 x status 503" in p.stdout and p.returncode == 0, p)
+    narrow = Server()
+    narrow.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)  # of those that it takes: not all fits in
+    threading.Thread(target=narrow.serve_forever, daemon=True).start()
+    p = bench(narrow, "early", *small, "--input-tokens", 1 << 20, "--timeout", 20 * SLOW)
+    expect("refused before all is sent", p.returncode == 1 and "status 413: too long" in p.stderr, p)
     for how in ("closing", "until_close"):
         p = bench(server, how, "-n", 6, "--output-tokens", 1, "--no-stream", "--json", "-c", 2)
         expect(how, p.returncode == 0 and rows(p)[0]["good"] == 6, p)

@@ -299,6 +299,10 @@ def bench_comm():
     p = run("bench", "comm", "--ranks", 3, "--bytes", 4096, "--json")
     got = [json.loads(line) for line in p.stdout.splitlines()] if p.returncode == 0 else []
     expect("bench comm", len(got) == 5 and all(g["us"] > 0 and g["ranks"] == 3 for g in got), p)
+    p = run("bench", "comm", "--ranks", 1, "--bytes", 4096, "--json")
+    got = [json.loads(line) for line in p.stdout.splitlines()] if p.returncode == 0 else []
+    idle = {g["collective"] for g in got if g["copy_us"] == 0}
+    expect("bench comm, alone nobody has what is broadcast to copy", idle == {"broadcast", "barrier"}, p)
 
 
 def main():
