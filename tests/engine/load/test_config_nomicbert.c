@@ -24,7 +24,7 @@
 
 static int parse(struct config *c, const char *fields, const char *more, struct err *e)
 {
-    char text[1024];
+    char text[2048];
     snprintf(text, sizeof text, "{%s%s%s}", fields, *more ? "," : "", more);
     return config_parse(c, text, strlen(text), "config.json", e);
 }
@@ -69,11 +69,41 @@ static void what_is_refused(void **state)
     }
 }
 
+/* Fault: a size that is missing, and taken for another number than there is. */
+static void sizes_must_be_there(void **state)
+{
+    static const char *const row[][2] = {{MAKERS, "vocab_size"},
+                                         {MAKERS, "n_inner"},
+                                         {MAKERS, "n_layer"},
+                                         {MAKERS, "n_head"},
+                                         {MAKERS, "n_positions"},
+                                         {LATER, "vocab_size"},
+                                         {LATER, "hidden_size"},
+                                         {LATER, "intermediate_size"},
+                                         {LATER, "num_hidden_layers"},
+                                         {LATER, "num_attention_heads"},
+                                         {LATER, "max_position_embeddings"}};
+    struct config c;
+    (void)state;
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        char text[1024], quoted[64], words[64];
+        struct err e = ERR_INIT;
+        snprintf(text, sizeof text, "%s", row[i][0]);
+        snprintf(quoted, sizeof quoted, "\"%s\"", row[i][1]);
+        snprintf(words, sizeof words, "%s is missing", row[i][1]);
+        strstr(text, quoted)[1] = 'X'; /* another name */
+        assert_int_equal(parse(&c, text, "", &e), -1);
+        if (!strstr(e.msg, words))
+            fail_msg("%s: %s", words, e.msg);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(both_spellings),
         cmocka_unit_test(what_is_refused),
+        cmocka_unit_test(sizes_must_be_there),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -154,7 +154,8 @@ static void test_want(void **state)
 #define S1    "model-00001-of-00002.safetensors"
 #define S2    "model-00002-of-00002.safetensors"
 
-/* Fault: shards are not joined, or what is wrong between index and shards goes unseen. */
+/* Faults: shards are not joined, or what is wrong between index and shards goes unseen; a tensor
+ * that no shard has, and one of them is blamed. */
 static void test_shards(void **state)
 {
     (void)state;
@@ -190,6 +191,9 @@ static void test_shards(void **state)
             assert_good(weight_read(weights_get(w, "b"), 1, 1, got, &e), &e);
             assert_int_equal(got[0], 1);
             assert_string_equal(weights_at(w, 1)->t->name, "b");
+            const struct weight *out;
+            assert_err(weights_want(w, "c", 1, (int64_t[]){2}, &out, &e), &e, ERR_NOT_FOUND,
+                       INDEX ": the tensor c is missing");
         }
         weights_close(w);
     }
