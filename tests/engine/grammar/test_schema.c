@@ -104,6 +104,8 @@ static void test_strings(void **state)
     check("{\"type\": \"string\", \"pattern\": \"^[a-z]+$\"}", "+\"abc\"~-\"\"~-\"aB\"");
     check("{\"type\": \"string\", \"pattern\": \"^(ab)+$\", \"maxLength\": 20000000}",
           "+\"abab\"~-\"aba\"");
+    check("{\"type\": \"string\", \"pattern\": \"^\\\\cJ[\\\\ci]$\"}",
+          "+\"\\n\\t\"~-\"\\n\\n\"~-\"cJci\"");
     check("{\"type\": \"string\", \"pattern\": \"b+\"}", "+\"abc\"~-\"ac\"~+\"b\"");
     check("{\"type\": \"string\", \"pattern\": \"^[a-z\\\"\\\\\\\\]+$\", \"maxLength\": 3}",
           "+\"a\\\"\\\\\"~-\"abcd\"~-\"\"");
@@ -280,6 +282,8 @@ static void test_refused(void **state)
         {"{\"$defs\": {\"a\": {\"$id\": \"x\", \"$ref\": \"#/$defs/b\"}, \"b\": {}}, \"$ref\": "
          "\"#/$defs/a\"}",
          "#/$defs/a/$ref: below an $id"},
+        {"{\"anyOf\": [{\"$id\": \"x\", \"$ref\": \"#/$defs/b\"}], \"$defs\": {\"b\": {}}}",
+         "#/anyOf/0/$ref: below an $id"},
         {"{\"type\": \"array\", \"items\": {\"type\": \"string\"}, \"uniqueItems\": true}",
          "#/uniqueItems"},
         {"{\"type\": \"string\", \"pattern\": \"(?=a)\"}", "#/pattern: the regex at byte"},

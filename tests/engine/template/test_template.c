@@ -119,6 +119,8 @@ static void test_origin_follows_text(void **state)
         {"{{ messages[0].content.split('i')[0] }}{{ messages[0].content | first }}", "C0:HH"},
         {"{{ messages | string | length }}", "P0:75"},
         {"{{ [messages[0].content, 'a'] }}", "P0:[|C0:'Hi'|P0:, 'a']"},
+        {"{{ [messages[0].content ~ 'a', 'a' ~ messages[1].content] }}",
+         "P0:[|C0:'Hi|P0:a', 'a|C1:Yo'|P0:]"},
         {"{{ messages[0].content ~ messages[1].content.center(4) }}", "C0:Hi|P0: |C1:Yo|P0: "},
         {"{{ messages[0].content | indent(2, true) }}", "P0:  |C0:Hi"},
         {"{{ 'a\\rb\\r\\nc\\n\\rd' | indent(2) }}", "P0:a\n  b\n  c\n\n  d"},

@@ -351,6 +351,19 @@ static void ids_without_a_token_have_no_text(void **state)
     tokenizer_free(t);
 }
 
+/* Fault: tokens that begin a text and are no text are taken for some, or text for none. */
+static void specials_are_no_text(void **state)
+{
+    (void)state;
+    struct tokenizer *t = golden_tokenizer("gpt2");
+    const int32_t ids[] = {id(t, "<|end|>"), id(t, "<|end|>"), id(t, "a"), id(t, "<|end|>")};
+    assert_false(tokenizer_has_text(t, ids, 0));
+    assert_false(tokenizer_has_text(t, ids, 2));
+    assert_true(tokenizer_has_text(t, ids, 3));
+    assert_true(tokenizer_has_text(t, ids, 4));
+    tokenizer_free(t);
+}
+
 static void refuse(const char *json, enum err_code code, const char *words)
 {
     struct err e = ERR_INIT;
@@ -518,6 +531,7 @@ int main(void)
         cmocka_unit_test(tokens_have_bytes_of_their_own),
         cmocka_unit_test(marks_are_shown_among_specials),
         cmocka_unit_test(ids_without_a_token_have_no_text),
+        cmocka_unit_test(specials_are_no_text),
         cmocka_unit_test(unsupported_parts_are_named),
         cmocka_unit_test(broken_files_are_refused),
         cmocka_unit_test(many_threads_may_encode),
