@@ -21,6 +21,7 @@ import contextlib
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import sqlite3
@@ -373,8 +374,8 @@ def within_a_quota(model):
 
 
 def passes_are_bounded(model):
-    """Bodies of passes that no update came behind grow the store without a bound; a key that cannot get
-    out of it again; a kill behind which they count for nothing."""
+    """Bodies of passes that no update came behind grow the store without a bound, or to a byte more; a key
+    that cannot get out of it again; a kill behind which they count for nothing."""
     with scratch() as tmp:
         r = Restarted(tmp, model, "--files-quota", "64K")
         c = Client(r.server, lasts=True)
@@ -390,6 +391,18 @@ def passes_are_bounded(model):
                 assert e.category == "user" and "--files-quota" in e.error and "step" in e.error, e
                 return n
             raise AssertionError("it takes any number of them")
+
+        def said():
+            """What it keeps, in bytes, by the refusal of one more."""
+            try:
+                m.passes(big)
+            except Failed as e:
+                return int(re.search(r"takes (\d+) bytes, .*--files-quota", e.error)[1])
+            raise AssertionError("it takes one more")
+
+        def may_have(quota):
+            r.words = (*r.words[:-1], quota)
+            r.again(signal.SIGTERM)
         n = fill()
         assert n > 2, n
         for _ in range(2):
@@ -399,7 +412,14 @@ def passes_are_bounded(model):
             r.now = None
             r.again()
             assert c.result("%s:%d" % (at[0], at[1] - 1))
-        fails(lambda: m.passes(big), "--files-quota")
+        first, kept = said(), said()
+        more = kept - first  # the refusal is kept, too
+        assert first >= 64 << 10 and more > 0, (first, kept)
+        may_have(kept + more)
+        assert said() == kept + more
+        may_have(kept + 2 * more + 1)
+        m.passes(big)
+        may_have("64K")
         m.step()
         n_again = fill()
         assert n_again > 2, n_again
