@@ -24,6 +24,8 @@ struct tinker_flight {
     struct loop_request request; /* its texts lie in the arena */
     struct tinker_sample ask;
     struct loop_sampler from;
+    struct gen_params *params; /* [ask.n_sample] of what the engine is asked for, as gen is */
+    struct gen_req *gen;
     struct answer **answer; /* [ask.n_sample] counted; NULL: not given yet */
     bool is_given;
     atomic_bool is_done;
@@ -80,6 +82,8 @@ static int read(struct tinker_flight *f, struct err *e)
     int64_t left = engine_info(f->all->opt.engine)->ctx - f->ask.n;
     if (f->ask.params.max_new > left)
         f->ask.params.max_new = left;
+    f->params = ARENA_ARRAY(&f->arena, struct gen_params, f->ask.n_sample);
+    f->gen = ARENA_ARRAY(&f->arena, struct gen_req, f->ask.n_sample);
     f->answer = ARENA_ARRAY(&f->arena, struct answer *, f->ask.n_sample);
     return check(f, e) ||
                    store_loop_sampler(f->all->opt.store, q->owner, q->line, &f->arena, &f->from, e)
@@ -118,27 +122,23 @@ static uint64_t seed_of(const struct tinker_flight *f, int64_t i)
 static int submit(struct tinker_flight *f, struct adapter *on, const struct who *who, struct err *e)
 {
     int64_t n = f->ask.n_sample;
-    struct gen_params *p = xcalloc((size_t)n, sizeof *p);
-    struct gen_req *q = xcalloc((size_t)n, sizeof *q);
     for (int64_t i = 0; i < n; i++) {
-        p[i] = f->ask.params;
-        p[i].sample.seed = seed_of(f, i);
-        p[i].wants_prompt = f->ask.wants_prompt && i == 0;
-        q[i] = (struct gen_req){.kind = GEN_TEXT,
-                                .prompt = f->ask.id,
-                                .n_prompt = f->ask.n,
-                                .params = &p[i],
-                                .adapter = on,
-                                .salt = who->salt,
-                                .tenant = who->tenant,
-                                .weight = who->weight,
-                                .is_idle = who->is_idle};
+        struct gen_params *p = &f->params[i];
+        *p = f->ask.params;
+        p->sample.seed = seed_of(f, i);
+        p->wants_prompt = f->ask.wants_prompt && i == 0;
+        f->gen[i] = (struct gen_req){.kind = GEN_TEXT,
+                                     .prompt = f->ask.id,
+                                     .n_prompt = f->ask.n,
+                                     .params = p,
+                                     .adapter = on,
+                                     .salt = who->salt,
+                                     .tenant = who->tenant,
+                                     .weight = who->weight,
+                                     .is_idle = who->is_idle};
     }
     const struct gen_notify notify = {.done = on_done, .ctx = f};
-    int rc = engine_submit(f->all->opt.engine, q, (size_t)n, notify, f->answer, e);
-    free(p);
-    free(q);
-    return rc;
+    return engine_submit(f->all->opt.engine, f->gen, (size_t)n, notify, f->answer, e);
 }
 
 /* To the engine; ERR_BUSY: there is no room now. */
