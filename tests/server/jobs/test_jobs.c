@@ -3,180 +3,18 @@
  * Jobs on a served model, without HTTP: the life of a job in rows and events, its end for every bad
  * file, pause, cancel, a server that stops in between, and that what was tuned answers.
  */
-#include "tests/lib/test.h"
+#include "tests/server/jobs/world.h"
 
 #include <jansson.h>
-#include <pthread.h>
 #include <sqlite3.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "api/json.h"
-#include "engine/base/aside.h"
 #include "engine/base/fs.h"
-#include "engine/base/sha256.h"
-#include "engine/engine.h"
 #include "engine/serve/resident.h"
-#include "server/jobs/jobs_own.h"
-#include "server/store/store_own.h"
 
-enum { EVENTS_MAX = 4096, WAIT_MS = 60000 };
-
-struct world {
-    char *dir;
-    struct engine *engine;
-    struct store *store;
-    struct jobs *jobs;
-    int64_t train_memory, at_once;
-    struct arena arena;
-};
-
-static void jobs_begin(struct world *w)
-{
-    struct err e = ERR_INIT;
-    w->store = store_new(w->dir, &e);
-    assert_good(w->store ? 0 : -1, &e);
-    w->jobs = jobs_new(&(struct jobs_options){.engine = w->engine,
-                                              .store = w->store,
-                                              .dir = w->dir,
-                                              .min_examples = 10,
-                                              .at_once = w->at_once,
-                                              .train_memory = w->train_memory},
-                       &e);
-    assert_good(w->jobs ? 0 : -1, &e);
-}
-
-static void jobs_end(struct world *w)
-{
-    jobs_free(w->jobs);
-    store_free(w->store);
-}
-
-static void engine_begin(struct world *w)
-{
-    struct err e = ERR_INIT;
-    struct engine_options o = {.model = "tests/golden/models/llama_tied",
-                               .name = "tiny",
-                               .load.threads = 2,
-                               .max_adapters = 16,
-                               .max_lora_rank = 16,
-                               .kv_bytes = 8 << 20};
-    w->engine = engine_new(&o, &e);
-    assert_good(w->engine ? 0 : -1, &e);
-    assert_good(engine_start(w->engine, &e), &e);
-}
-
-static void engine_end(struct world *w)
-{
-    engine_stop(w->engine);
-    engine_free(w->engine);
-}
-
-static int setup(void **state)
-{
-    struct world *w = calloc(1, sizeof *w);
-    w->dir = test_dir_new();
-    arena_init(&w->arena, 0);
-    engine_begin(w);
-    jobs_begin(w);
-    *state = w;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct world *w = *state;
-    jobs_end(w);
-    engine_end(w);
-    arena_release(&w->arena);
-    test_dir_free(w->dir);
-    free(w);
-    return 0;
-}
-
-static void put_file(struct world *w, const char *id, const char *text)
-{
-    struct err e = ERR_INIT;
-    uint8_t digest[SHA256_BYTES];
-    char sum[SHA256_TEXT_BYTES];
-    sha256_of(text, strlen(text), digest);
-    struct file_row f = {.id = id,
-                         .owner = "me",
-                         .purpose = "fine-tune",
-                         .name = "rows.jsonl",
-                         .sha256 = sha256_text(digest, sum),
-                         .bytes = (int64_t)strlen(text),
-                         .created = 1};
-    char *path = jobs_path(w->dir, "files", id);
-    assert_good(aside_put(path, text, strlen(text), &e), &e);
-    assert_good(store_file_add(w->store, &f, &e), &e);
-    free(path);
-}
-
-static void put_rows(struct world *w, const char *id, int n)
-{
-    struct buf b;
-    buf_init(&b, 32 << 20);
-    for (int i = 0; i < n; i++)
-        buf_printf(&b,
-                   "{\"messages\":[{\"role\":\"user\",\"content\":\"What is number %d?\"},"
-                   "{\"role\":\"assistant\",\"content\":\"It is %d.\"}]}\n",
-                   i, i * 7 % 10);
-    put_file(w, id, b.data);
-    buf_release(&b);
-}
-
-static void put_job_of(struct world *w, const char *id, const char *file, const char *valid,
-                       const struct job_hyper *hyper)
-{
-    struct err e = ERR_INIT;
-    struct job found, j = {.id = id,
-                           .owner = "me",
-                           .model = "tiny",
-                           .fingerprint = engine_info(w->engine)->fingerprint,
-                           .training_file = file,
-                           .validation_file = valid,
-                           .suffix = "s",
-                           .result_files = "[]",
-                           .hyper = *hyper,
-                           .created = (int64_t)time(NULL),
-                           .seed = 42,
-                           .trained_tokens = -1};
-    assert_good(store_job_add(w->store, &j, NULL, NULL, "", 0, &w->arena, &found, &e), &e);
-    jobs_wake(w->jobs);
-}
-
-static void put_job(struct world *w, const char *id, const char *file, int64_t epochs)
-{
-    put_job_of(w, id, file, epochs > 3 ? file : NULL,
-               &(struct job_hyper){.n_epochs = epochs, .lr_multiplier = 20, .lora_rank = 4});
-}
-
-static struct job get(struct world *w, const char *id)
-{
-    struct err e = ERR_INIT;
-    struct job j;
-    assert_good(store_job_get(w->store, "me", id, &w->arena, &j, &e), &e);
-    return j;
-}
-
-/* Waits until the job is in one of the states, or has taken `step` steps. */
-static struct job wait_for(struct world *w, const char *id, unsigned states, int64_t step)
-{
-    for (int i = 0; i < WAIT_MS; i++) {
-        struct job j = get(w, id);
-        if ((states >> j.state & 1) || (step && j.step >= step))
-            return j;
-        usleep(1000);
-    }
-    fail_msg("%s: still %s", id, job_state_name(get(w, id).state));
-    return get(w, id);
-}
-
-enum { ENDS = 1u << JOB_SUCCEEDED | 1u << JOB_FAILED | 1u << JOB_CANCELLED };
+enum { EVENTS_MAX = 4096 };
 
 static struct job_event *events(struct world *w, const char *id, size_t *n)
 {
@@ -445,46 +283,6 @@ static void stopped_and_gone_on(void **state)
     assert_int_equal(wait_for(w, "ftjob-paused", ENDS, 0).state, JOB_CANCELLED);
     assert_err(store_job_ask(w->store, "me", "ftjob-paused", true, false, &e), &e, ERR_BUSY,
                "does not run");
-}
-
-static void run_sql(struct world *w, const char *sql)
-{
-    pthread_mutex_lock(&w->store->lock);
-    int rc = sqlite3_exec(w->store->db, sql, NULL, NULL, NULL);
-    pthread_mutex_unlock(&w->store->lock);
-    assert_int_equal(rc, SQLITE_OK);
-}
-
-/* Fault: of a job that is killed between its last step and its end, which takes no step when it
- * goes on, a model that is told without the numbers of that step. */
-static void killed_behind_the_last_step(void **state)
-{
-    struct world *w = *state;
-    char sql[200];
-    sqlite3_stmt *q;
-    put_rows(w, "file-1", 12);
-    snprintf(sql, sizeof sql,
-             "CREATE TRIGGER halt BEFORE UPDATE ON job WHEN NEW.state IN (%d, %d) "
-             "BEGIN SELECT RAISE(ABORT, 'killed'); END",
-             JOB_SUCCEEDED, JOB_FAILED);
-    run_sql(w, sql);
-    put_job(w, "ftjob-cut", "file-1", 1);
-    struct job j = wait_for(w, "ftjob-cut", ENDS, 12);
-    assert_true(j.state == JOB_RUNNING && j.step == 12);
-    jobs_free(w->jobs);
-    run_sql(w, "DROP TRIGGER halt");
-    store_free(w->store);
-    jobs_begin(w);
-    assert_int_equal(wait_for(w, "ftjob-cut", ENDS, 0).state, JOB_SUCCEEDED);
-    assert_int_equal(sqlite3_prepare_v2(w->store->db,
-                                        "SELECT metrics FROM tuned WHERE NOT is_checkpoint", -1, &q,
-                                        NULL),
-                     SQLITE_OK);
-    assert_int_equal(sqlite3_step(q), SQLITE_ROW);
-    const char *metrics = (const char *)sqlite3_column_text(q, 0);
-    assert_non_null(metrics);
-    assert_non_null(strstr(metrics, "\"step\":12"));
-    sqlite3_finalize(q);
 }
 
 static void put_full(struct world *w, const char *id, const char *file)
@@ -822,7 +620,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(bad_files, setup, teardown),
         cmocka_unit_test_setup_teardown(odd_rows_are_named, setup, teardown),
         cmocka_unit_test_setup_teardown(stopped_and_gone_on, setup, teardown),
-        cmocka_unit_test_setup_teardown(killed_behind_the_last_step, setup, teardown),
         cmocka_unit_test_setup_teardown(full_training, setup, teardown),
         cmocka_unit_test_setup_teardown(memory_is_planned, setup, teardown),
         cmocka_unit_test_setup_teardown(memory_is_shared, setup, teardown),
