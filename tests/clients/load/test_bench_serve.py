@@ -293,6 +293,8 @@ def rates(server):
               "--warmup", 0)
     r = rows(p)[0]
     expect("late requests have waited", r["whole_ms"]["max"] > 10 * FIRST_S * 1e3 * 0.8, p)
+    p = bench(server, "plain", "--rate", 5, "-n", 4, "--output-tokens", 1, "--json", "--warmup", 0)
+    expect("who waits for the next is not busy", rows(p)[0]["own_cpu_share"] < 0.2, p)
     began = time.monotonic()
     p = bench(server, "plain", "-c", 2, "--duration", 0.5, "--output-tokens", 1, "--json")
     r = rows(p)[0]
