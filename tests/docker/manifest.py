@@ -16,7 +16,8 @@ class Flow:
     def __init__(self, text, anchors):
         self.text, self.at, self.anchors = text, 0, anchors
 
-    def skip(self, mark=""):
+    def take_mark(self, mark=""):
+        """Whether the mark is next, behind spaces, which are passed over."""
         while self.text[self.at:self.at + 1] == " ":
             self.at += 1
         found = bool(mark) and self.text.startswith(mark, self.at)
@@ -31,26 +32,26 @@ class Flow:
         return m[0]
 
     def value(self, end=""):
-        if self.skip("&"):
+        if self.take_mark("&"):
             name = self.take(r"[\w-]+")
-            self.skip()
+            self.take_mark()
             self.anchors[name] = found = self.value(end)
             return found
-        if self.skip("*"):
+        if self.take_mark("*"):
             return self.anchors[self.take(r"[\w-]+")]
-        if self.skip("["):
+        if self.take_mark("["):
             return self.several("]", lambda: self.value(",]"))
-        if self.skip("{"):
-            return dict(self.several("}", lambda: (self.take(r"[\w./-]+(?=: )"), self.skip(":"), self.value(",}"))[::2]))
+        if self.take_mark("{"):
+            return dict(self.several("}", lambda: (self.take(r"[\w./-]+(?=: )"), self.take_mark(":"), self.value(",}"))[::2]))
         if self.text[self.at:self.at + 1] == '"':
             return json.loads(self.take(r'"(\\.|[^"\\])*"'))
         return plain(self.take(f"[^{re.escape(end)}]+" if end else r".+").strip())
 
     def several(self, end, one):
         found = []
-        while not self.skip(end):
+        while not self.take_mark(end):
             found.append(one())
-            self.skip(",")
+            self.take_mark(",")
         return found
 
 
