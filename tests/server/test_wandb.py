@@ -161,13 +161,15 @@ def lost_answers(tmp):
 def killed(tmp):
     """The run goes on where its lines end; what had not been sent is lost, and nothing stands twice."""
     with Collector() as seen:
-        s = serve(tmp, seen.url)
-        s.wait_ready(60 * SLOW)
-        c = Client(s)
-        job = c.job(c.file(rows(400)), hyperparameters={"n_epochs": 2, "batch_size": 1, "checkpoint_steps": 10})
-        seen.wait_line(job)
-        s.stop(signal.SIGKILL)
-        before = len(seen.runs[job].lines)
+        before = steps = 800
+        while before >= steps:  # the job had all its steps before the signal came
+            s = serve(tmp, seen.url)
+            s.wait_ready(60 * SLOW)
+            c = Client(s)
+            job = c.job(c.file(rows(steps // 2)), hyperparameters={"n_epochs": 2, "batch_size": 1, "checkpoint_steps": 10})
+            seen.wait_line(job)
+            s.stop(signal.SIGKILL)
+            before = len(seen.runs[job].lines)
         with serve(tmp, seen.url) as s:
             c = Client(s)
             c.done(job)
